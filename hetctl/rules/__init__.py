@@ -1,0 +1,1 @@
+"""Findings: what manifest, facts and catalogue say together."""
