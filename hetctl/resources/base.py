@@ -190,6 +190,7 @@ class Step:
         run: Does it. Raises HetctlError when it could not.
         interruptible: False for steps that must run to their end once their gang started to switch.
         after: Names of steps that must have ended before, successfully or not.
+        also: Other nodes whose sessions it uses, kept busy as well (a copy from node to node).
     """
 
     name: str
@@ -199,6 +200,7 @@ class Step:
     needs: frozenset[str] = frozenset()
     after: frozenset[str] = frozenset()
     interruptible: bool = True
+    also: frozenset[str] = frozenset()
 
 
 class Kind(Protocol):

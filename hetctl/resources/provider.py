@@ -1,0 +1,494 @@
+"""The seam between the engine and a cluster: what a plan is made of, and who provides it.
+
+The engine owns order, concurrency, consent and locks; a `Provider` (`hetctl.resources.cluster`) knows what
+the manifest and the nodes mean. These types stand below the engine because the provider makes most of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, Protocol
+
+from hetctl.errors import HetctlError, Position
+from hetctl.resources.base import (
+    Action,
+    Address,
+    Change,
+    Cost,
+    Desired,
+    Kind,
+    Mark,
+    Observed,
+    Reason,
+    Step,
+    digest,
+)
+from hetctl.transport.base import Session
+
+
+class Severity(StrEnum):
+    """How much a finding matters."""
+
+    INFO = "info"
+    WARNING = "warning"
+    ERROR = "error"  # blocks: apply refuses before it changes anything
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something manifest, facts and catalogue say together.
+
+    Arguments:
+        code: Stable identifier, such as `PCIE_DEGRADED`.
+        severity: Whether it blocks.
+        where: Node, card or resource, such as `atlas/fast`.
+        what: One sentence.
+        why: The evidence.
+        fix: What the user can do, best a command ready to paste.
+        position: The manifest line it is about.
+    """
+
+    code: str
+    severity: Severity
+    where: str
+    what: str
+    why: str = ""
+    fix: str = ""
+    position: Position | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """A reboot or a manual step that comes before the rest.
+
+    Arguments:
+        name: Such as `vm/pascal`.
+        node: Where it has to happen.
+        what: What has to be done, one sentence.
+        fix: The command or the steps.
+        after: What is planned once it is passed, as people read it, such as `worker/chat@pascal`.
+    """
+
+    name: str
+    node: str
+    what: str
+    fix: str = ""
+    after: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """How nodes may be reached in this run.
+
+    Arguments:
+        accept_new_host_keys: Record an unknown host key without asking.
+        confirm_host_key: Asked with (node, what to show); None where nobody can answer.
+    """
+
+    accept_new_host_keys: bool = False
+    confirm_host_key: Callable[[str, str], bool] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """One node and the way to it.
+
+    Arguments:
+        node: Name in the manifest or in the member record.
+        destination: How a person names it: `ops@192.168.10.5`, `local`.
+        open: Connects and starts the agent: one exec. Its argument says whether the session may change
+            things. Raises a TransportError.
+    """
+
+    node: str
+    destination: str
+    open: Callable[[bool], Session]
+
+
+class Reading(Protocol):
+    """What the first requests of a session brought; the provider keeps facts in it as well."""
+
+    @property
+    def marks(self) -> Mapping[Address, Mark]:
+        """Marks of this cluster on the node."""
+
+    @property
+    def damaged(self) -> Mapping[Address, str]:
+        """Marks that could not be read, and why: unknown, so never removed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """What all nodes said.
+
+    Arguments:
+        readings: By node, declared or recorded.
+        unknown: Nodes that could not be read, and why.
+        undeclared: Nodes that only a member record knows: everything of ours there is to go.
+    """
+
+    readings: Mapping[str, Any]
+    unknown: Mapping[str, HetctlError] = field(default_factory=dict)
+    undeclared: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """Where a placement answers.
+
+    Arguments:
+        placement: Its name.
+        url: Base URL for clients, such as `http://192.168.10.5:8080/v1`.
+        model: The API model id.
+        key_reference: Which secret opens it, such as `env CHAT_KEY`; empty when none is needed.
+        task: chat, completions, embedding or rerank: which request an example shows.
+        certificate: File a client needs to trust the server; empty for none.
+    """
+
+    placement: str
+    url: str
+    model: str
+    key_reference: str = ""
+    task: str = "chat"
+    certificate: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class DesiredState:
+    """Everything the manifest wants, given what the nodes said.
+
+    Arguments:
+        resources: Desired resources of readable and unreadable nodes alike.
+        findings: What there is to say about them.
+        gates: Reboots and manual steps that come first.
+        endpoints: Where the declared placements answer.
+        renamed: New address -> the address its mark still carries (`renamedFrom`).
+    """
+
+    resources: tuple[Desired, ...]
+    findings: tuple[Finding, ...] = ()
+    gates: tuple[Gate, ...] = ()
+    endpoints: tuple[Endpoint, ...] = ()
+    renamed: Mapping[Address, Address] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceRow:
+    """One line of a placement's card table; sizes in bytes, None where no estimate exists.
+
+    Arguments:
+        device: `node/card` as the manifest names it.
+        layers: Such as `31` or `5+out`.
+    """
+
+    device: str
+    layers: str
+    weights: int | None = None
+    kv: int | None = None
+    compute: int | None = None
+    free_after: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GangSummary:
+    """What a plan means for one placement.
+
+    Arguments:
+        placement: Its name.
+        position: Where the manifest declares it.
+        action: What happens to it as a whole.
+        reasons: Why.
+        outage: What being down is made of, such as `model reload, RPC cache warm`; empty when it stays up.
+        cost: The most costly thing that happens.
+        seconds: Estimate of the time it is down; None when unknown.
+        rows: The card table; empty when layers stay where they are.
+    """
+
+    placement: str
+    action: Action
+    position: Position | None = None
+    reasons: tuple[Reason, ...] = ()
+    outage: str = ""
+    cost: Cost = Cost.NOTHING
+    seconds: float | None = None
+    rows: tuple[DeviceRow, ...] = ()
+
+
+class Purpose(StrEnum):
+    """Why a plan was made."""
+
+    APPLY = "apply"
+    DESTROY = "destroy"
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What `diff` prints and `apply` executes.
+
+    Arguments:
+        cluster: Name of the cluster.
+        manifest_digest: Of the manifest's content.
+        purpose: Apply or destroy.
+        changes: One for each desired resource and each one of ours that is not declared any more; ordered so
+            that what others depend on comes first, removals last and in reverse.
+        nodes_read: Nodes that answered, sorted.
+        nodes_unknown: Nodes that did not, and why.
+        waits: (address, node) -> what a pending change waits for, such as `node pascal`: it is not executed.
+        findings: As the provider found them.
+        gates: As the provider found them.
+        gangs: What the plan means for each placement it touches.
+    """
+
+    cluster: str
+    manifest_digest: str
+    purpose: Purpose
+    changes: tuple[Change, ...]
+    nodes_read: tuple[str, ...]
+    nodes_unknown: Mapping[str, str] = field(default_factory=dict)
+    waits: Mapping[tuple[Address, str], str] = field(default_factory=dict)
+    findings: tuple[Finding, ...] = ()
+    gates: tuple[Gate, ...] = ()
+    gangs: tuple[GangSummary, ...] = ()
+
+    @property
+    def pending(self) -> tuple[Change, ...]:
+        """Changes that would do something, waiting or not."""
+        return tuple(change for change in self.changes if change.pending)
+
+    @property
+    def removals(self) -> tuple[Change, ...]:
+        """Pending removals."""
+        return tuple(change for change in self.changes if change.action is Action.REMOVE)
+
+    def waits_for(self, change: Change) -> str:
+        """Return what keeps a change from being executed; empty for nothing."""
+        return self.waits.get((change.address, change.node), "")
+
+    def executable(self, *, prune: bool) -> tuple[Change, ...]:
+        """Return the pending changes that nothing holds back; removals only with `prune`."""
+        return tuple(
+            change
+            for change in self.pending
+            if not self.waits_for(change) and (prune or change.action is not Action.REMOVE)
+        )
+
+    @property
+    def fingerprint(self) -> str:
+        """Digest of everything the plan rests on: two plans with the same one do the same."""
+        return digest(
+            {
+                "cluster": self.cluster,
+                "manifest": self.manifest_digest,
+                "purpose": self.purpose,
+                "unknown": sorted(self.nodes_unknown),
+                "waits": sorted([*key, why] for key, why in self.waits.items()),
+                "changes": [
+                    [
+                        change.address,
+                        change.node,
+                        change.action,
+                        change.desired.spec_hash if change.desired else None,
+                        [change.mark.spec_hash, change.mark.generation] if change.mark else None,
+                        [reason.text for reason in change.reasons],
+                    ]
+                    for change in self.changes
+                ],
+            }
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class NodeObservation:
+    """What one node has of what was asked about.
+
+    Arguments:
+        desired: For the address of each desired resource of the node.
+        undeclared: For the address of each mark that no desired resource of the node claims.
+    """
+
+    desired: Mapping[Address, Observed]
+    undeclared: Mapping[Address, Observed] = field(default_factory=dict)
+
+
+class Health(StrEnum):
+    """How a placement or one of its members is."""
+
+    READY = "ready"
+    STARTING = "starting"
+    STOPPED = "stopped"  # as declared
+    FAILED = "failed"
+    ABSENT = "absent"  # declared, never applied
+    UNKNOWN = "unknown"
+
+    @property
+    def healthy(self) -> bool:
+        """True when nothing needs attention."""
+        return self in {Health.READY, Health.STOPPED}
+
+
+@dataclass(frozen=True, slots=True)
+class MemberStatus:
+    """One worker or server of a placement.
+
+    Arguments:
+        address: Its resource address.
+        node: Where it stands.
+        health: How it is.
+        detail: What systemd or the process says, such as `active since 10:42, 3 restarts`.
+    """
+
+    address: Address
+    node: str
+    health: Health
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PlacementStatus:
+    """How a placement is.
+
+    Arguments:
+        placement: Its name.
+        health: As a whole.
+        detail: Why, when it is not ready.
+        members: Its parts in start order.
+        endpoint: Where it answers.
+        fix: The next command; empty when there is nothing to do.
+    """
+
+    placement: str
+    health: Health
+    detail: str = ""
+    members: tuple[MemberStatus, ...] = ()
+    endpoint: Endpoint | None = None
+    fix: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class JournalSource:
+    """One unit whose journal belongs to a placement."""
+
+    node: str
+    address: Address
+    unit: str
+
+
+@dataclass(frozen=True, slots=True)
+class JournalLine:
+    """One journal entry.
+
+    Arguments:
+        time: Seconds since the epoch by the node's clock.
+    """
+
+    time: float
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a placement answered.
+
+    Arguments:
+        text: The whole answer.
+        model: The model id the server reports.
+        prompt_tokens: Count, None when not reported.
+        completion_tokens: Count, None when not reported.
+        seconds: From the request to the last byte.
+    """
+
+    text: str
+    model: str = ""
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+    seconds: float | None = None
+
+
+class Provider(Protocol):
+    """A cluster as the engine sees it.
+
+    Methods with a `session` parameter are called for many nodes at once, each in its own thread, and use no
+    other session; a TransportError from them makes that one node unknown. All others are pure.
+    """
+
+    @property
+    def cluster(self) -> str:
+        """Name of the cluster."""
+
+    @property
+    def manifest(self) -> Path:
+        """The file or directory as the user named it."""
+
+    @property
+    def manifest_digest(self) -> str:
+        """Digest of the manifest's content and of the files it names."""
+
+    @property
+    def placements(self) -> tuple[str, ...]:
+        """Names of the declared placements in file order."""
+
+    @property
+    def kinds(self) -> Mapping[str, Kind]:
+        """The kinds of its resources by name."""
+
+    def targets(self) -> Sequence[Target]:
+        """Return the declared nodes."""
+
+    def recorded_targets(self, readings: Mapping[str, Any]) -> Sequence[Target]:
+        """Return the nodes that member records name and the manifest does not."""
+
+    def prepare(self, session: Session) -> None:
+        """Make a node ready for changes (install the agent, make the salt); the lock is held already."""
+
+    def read(self, session: Session) -> Reading:
+        """Return facts, marks and whatever else the desired state is worked out from."""
+
+    def desired(self, survey: Survey) -> DesiredState:
+        """Return what the manifest wants; with the purpose of destroying, the engine does not ask."""
+
+    def observe(
+        self, session: Session, reading: Any, desired: Sequence[Desired], undeclared: Sequence[Mark]
+    ) -> NodeObservation:
+        """Return what a node has of the resources that stand on it, read-only and in one batch."""
+
+    def summaries(self, plan: Plan, survey: Survey) -> tuple[GangSummary, ...]:
+        """Return what the plan means for each placement it touches."""
+
+    def steps(self, plan: Plan, chosen: Sequence[Change], survey: Survey) -> Sequence[Step]:
+        """Return the work that executes the `chosen` changes of `plan`, marks and member records included."""
+
+    def is_model(self, mark: Mark) -> bool:
+        """Return True for what `destroy --keep-models` leaves in place."""
+
+    def status_part(self, session: Session, reading: Any, desired: Sequence[Desired]) -> Any:
+        """Return what one node says about its part of the placements, read-only."""
+
+    def status(
+        self, survey: Survey, state: DesiredState, parts: Mapping[str, Any]
+    ) -> tuple[PlacementStatus, ...]:
+        """Return how the declared placements are, from the parts of the nodes that answered."""
+
+    def journal_sources(self, placement: str) -> Sequence[JournalSource]:
+        """Return the units of a declared placement, the server first."""
+
+    def journal(
+        self,
+        session: Session,
+        source: JournalSource,
+        *,
+        lines: int,
+        follow: bool,
+        emit: Callable[[JournalLine], None],
+    ) -> None:
+        """Emit the last `lines` entries, oldest first; with `follow`, go on until the session is closed."""
+
+    def head(self, placement: str) -> str:
+        """Return the node on which a declared placement's server stands."""
+
+    def ask(
+        self, session: Session, reading: Any, placement: str, prompt: str, emit: Callable[[str], None]
+    ) -> Answer:
+        """Send one prompt to a placement from its server's node; emit the text as it comes."""
