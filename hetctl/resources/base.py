@@ -170,7 +170,7 @@ class StepContext:
     Arguments:
         sessions: The open session of each node that was reached.
         progress: Reports how it is going.
-        interrupted: True once the user asked to stop; long steps that can be resumed should end then.
+        interrupted: True once the user asked to stop; long steps that can be resumed raise Interrupted then.
     """
 
     sessions: Mapping[str, Session]

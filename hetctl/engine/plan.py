@@ -1,0 +1,261 @@
+"""Make a plan: compare what is wanted with what is there. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from hetctl.engine.graph import dependency_order
+from hetctl.resources.base import (
+    Action,
+    Address,
+    Change,
+    Desired,
+    Kind,
+    Mark,
+    Observed,
+    Reason,
+    unknown_change,
+)
+from hetctl.resources.provider import DesiredState, NodeObservation, Plan, Purpose
+
+Key = tuple[Address, str]
+"""A resource on a node: while a placement moves, one address stands on two nodes."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlanCounts:
+    """How many resources a plan touches, for its closing line."""
+
+    add: int
+    change: int
+    remove: int
+    unknown: int
+    blocked: int
+    waiting: int
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What the nodes said.
+
+    Arguments:
+        observations: By node, for nodes that answered.
+        damaged: By node and address: marks that could not be read, and why.
+        unknown: Nodes that did not answer, and why.
+        undeclared_nodes: Nodes that only a member record knows.
+    """
+
+    observations: Mapping[str, NodeObservation]
+    damaged: Mapping[str, Mapping[Address, str]] = field(default_factory=dict)
+    unknown: Mapping[str, str] = field(default_factory=dict)
+    undeclared_nodes: frozenset[str] = frozenset()
+
+
+def count(plan: Plan) -> PlanCounts:
+    """Return how many resources the plan touches."""
+    actions = [change.action for change in plan.changes]
+    return PlanCounts(
+        add=actions.count(Action.CREATE),
+        change=actions.count(Action.UPDATE) + actions.count(Action.RESTART),
+        remove=actions.count(Action.REMOVE),
+        unknown=actions.count(Action.UNKNOWN),
+        blocked=actions.count(Action.BLOCKED),
+        waiting=len(plan.waits),
+    )
+
+
+def make_plan(
+    *,
+    cluster: str,
+    manifest_digest: str,
+    state: DesiredState,
+    evidence: Evidence,
+    kinds: Mapping[str, Kind],
+    purpose: Purpose = Purpose.APPLY,
+) -> Plan:
+    """Compare every desired resource, and remove every one of ours that is not desired.
+
+    Nothing is created, changed or removed on the strength of what could not be read: a resource there is
+    UNKNOWN, and a change that needs it, or shares a placement with it, waits.
+
+    Raises:
+        DependencyCycle: The desired resources depend on each other in a circle.
+    """
+    wanted = [_compare(desired, evidence, kinds) for desired in state.resources]
+    leaving = [
+        _remove(observed.mark, node, observed, kinds)
+        for node, observation in sorted(evidence.observations.items())
+        for _, observed in sorted(observation.undeclared.items())
+        if observed.mark is not None
+    ]
+    declared = {(desired.address, desired.node) for desired in state.resources}
+    damaged = [
+        _damaged(address, node, why)
+        for node, marks in sorted(evidence.damaged.items())
+        for address, why in sorted(marks.items())
+        if (address, node) not in declared
+    ]
+    left_behind = [
+        _left_behind(node, why)
+        for node, why in sorted(evidence.unknown.items())
+        if purpose is Purpose.DESTROY or node in evidence.undeclared_nodes
+    ]
+    changes = (*_forward(wanted), *_backward(leaving), *damaged, *left_behind)
+    return Plan(
+        cluster=cluster,
+        manifest_digest=manifest_digest,
+        purpose=purpose,
+        changes=changes,
+        nodes_read=tuple(sorted(evidence.observations)),
+        nodes_unknown=dict(sorted(evidence.unknown.items())),
+        waits=_waits(changes, evidence.unknown, _gated(state)),
+        findings=state.findings,
+        gates=state.gates,
+    )
+
+
+def _compare(desired: Desired, evidence: Evidence, kinds: Mapping[str, Kind]) -> Change:
+    if desired.node in evidence.unknown:
+        return unknown_change(desired, f"node {desired.node} could not be read")
+    why = evidence.damaged.get(desired.node, {}).get(desired.address)
+    if why is not None:
+        return unknown_change(desired, f"its mark is damaged: {why}")
+    observation = evidence.observations.get(desired.node)
+    observed = observation.desired.get(desired.address) if observation else None
+    if observed is None:
+        return unknown_change(desired, f"node {desired.node} was not asked about it")
+    if observed.unknown:
+        return unknown_change(desired, observed.unknown)
+    change = kinds[desired.kind].compare(desired, observed)
+    # The order rests on what is declared, so a kind can't lose it on the way.
+    return replace(change, desired=desired, gang=desired.gang, depends_on=desired.depends_on)
+
+
+def _remove(mark: Mark, node: str, observed: Observed, kinds: Mapping[str, Kind]) -> Change:
+    kind = kinds.get(mark.kind)
+    why = observed.unknown or ("" if kind else f"this version of hetctl does not know the kind {mark.kind!r}")
+    if kind is None or why:
+        return Change(
+            address=mark.address,
+            kind=mark.kind,
+            node=node,
+            action=Action.UNKNOWN,
+            mark=mark,
+            reasons=(Reason(f"not declared any more, but {why}"),),
+            gang=mark.gang,
+            depends_on=mark.depends_on,
+        )
+    change = kind.remove(mark, observed)
+    # The mark may carry the name the node had in an earlier manifest.
+    return replace(change, node=node, mark=mark, gang=mark.gang, depends_on=mark.depends_on)
+
+
+def _damaged(address: Address, node: str, why: str) -> Change:
+    return Change(
+        address=address,
+        kind=address.partition("/")[0],
+        node=node,
+        action=Action.UNKNOWN,
+        reasons=(Reason(f"not declared, and its mark is damaged: {why}"),),
+    )
+
+
+def _left_behind(node: str, why: str) -> Change:
+    return Change(
+        address=f"node/{node}",
+        kind="node",
+        node=node,
+        action=Action.FORGET,
+        reasons=(Reason(f"could not be read, so it stays recorded: {why}"),),
+    )
+
+
+def _forward(changes: Sequence[Change]) -> list[Change]:
+    by_key = {_key(change): change for change in changes}
+    nodes_of = _nodes_by_address(changes)
+    depends_on = {
+        _key(change): [(other, node) for other in change.depends_on for node in nodes_of.get(other, ())]
+        for change in changes
+    }
+    return [by_key[key] for key in dependency_order(list(by_key), depends_on)]
+
+
+def _backward(changes: Sequence[Change]) -> list[Change]:
+    return list(reversed(_forward(list(reversed(changes)))))
+
+
+def _nodes_by_address(changes: Sequence[Change]) -> dict[Address, list[str]]:
+    nodes: dict[Address, list[str]] = {}
+    for change in changes:
+        nodes.setdefault(change.address, []).append(change.node)
+    return nodes
+
+
+def _key(change: Change) -> Key:
+    return change.address, change.node
+
+
+def _gated(state: DesiredState) -> dict[Address, str]:
+    return {address: f"gate {gate.name}" for gate in state.gates for address in gate.after}
+
+
+def _waits(
+    changes: Sequence[Change], unknown_nodes: Mapping[str, str], gated: Mapping[Address, str]
+) -> dict[Key, str]:
+    """Return what each pending change waits for.
+
+    A change waits when something it depends on is unknown, blocked, waiting or not there yet; when a member
+    of its gang is; and, for a removal, when something that may still use the resource is.
+    """
+    held = {_key(change): _what_holds(change, unknown_nodes) for change in changes}
+    held = {key: why for key, why in held.items() if why}
+    pending = [change for change in changes if change.pending]
+    waits: dict[Key, str] = {}
+    settled = False
+    while not settled:
+        settled = True
+        by_gang: dict[str | None, str] = {
+            change.gang: held[_key(change)]
+            for change in reversed(changes)
+            if change.gang is not None and _key(change) in held
+        }
+        for change in pending:
+            key = _key(change)
+            if key in held:
+                continue
+            why = by_gang.get(change.gang) or _held_neighbour(change, changes, held, gated)
+            if why:
+                held[key] = waits[key] = why
+                settled = False
+    return {_key(change): waits[_key(change)] for change in changes if _key(change) in waits}
+
+
+def _what_holds(change: Change, unknown_nodes: Mapping[str, str]) -> str:
+    if change.action is Action.UNKNOWN:
+        return f"node {change.node}" if change.node in unknown_nodes else f"{change.address} (unknown)"
+    if change.action is Action.BLOCKED:
+        return f"{change.address} (blocked)"
+    return ""
+
+
+def _held_neighbour(
+    change: Change, changes: Sequence[Change], held: Mapping[Key, str], gated: Mapping[Address, str]
+) -> str:
+    if change.action is Action.REMOVE:
+        users = (
+            other for other in changes if change.address in other.depends_on or _marked_user(other, change)
+        )
+        return next((held[_key(user)] for user in users if _key(user) in held), "")
+    present = {other.address for other in changes if other.action is not Action.REMOVE}
+    for address in change.depends_on:
+        if address not in present:
+            return gated.get(address, f"{address} (not planned)")
+        for other in changes:
+            if other.address == address and other.action is not Action.REMOVE and _key(other) in held:
+                return held[_key(other)]
+    return ""
+
+
+def _marked_user(user: Change, used: Change) -> bool:
+    return user.mark is not None and used.address in user.mark.depends_on
