@@ -29,20 +29,19 @@ class Situation:
     plan: Plan
 
 
-def survey(provider: Provider, sessions: Sessions, *, write: bool = False) -> Survey:
-    """Read every node that is open, and the nodes that only member records know.
+def survey(provider: Provider, sessions: Sessions) -> Survey:
+    """Read every node that is open, then the nodes that only their member records know.
 
     Arguments:
         provider: The cluster.
-        sessions: Open sessions of the declared nodes; those of recorded ones are added.
-        write: Whether added sessions may change things.
+        sessions: Open sessions; read-only ones to recorded nodes not among them are added.
     """
-    readings = dict(_read(provider, sessions, set()))
-    recorded = [target for target in provider.recorded_targets(readings) if target.node not in sessions.open]
     declared = {target.node for target in provider.targets()}
-    recorded = [target for target in recorded if target.node not in declared]
+    readings = dict(_read(provider, sessions, set()))
+    known = {*declared, *sessions.open, *sessions.unknown}
+    recorded = [target for target in provider.recorded_targets(readings) if target.node not in known]
     if recorded:
-        sessions.add([target for target in recorded if target.node not in sessions.unknown], write=write)
+        sessions.add(recorded, write=False)
         readings.update(_read(provider, sessions, set(readings)))
     return Survey(
         readings=readings,
@@ -54,25 +53,16 @@ def survey(provider: Provider, sessions: Sessions, *, write: bool = False) -> Su
 def _read(provider: Provider, sessions: Sessions, known: set[str]) -> Mapping[str, Any]:
     fresh = {node: session for node, session in sessions.open.items() if node not in known}
     outcomes = for_each(fresh, lambda _, session: provider.read(session))
-    _give_up(sessions, outcomes.errors)
+    sessions.give_up(outcomes.errors)
     return outcomes.results
 
 
-def _give_up(sessions: Sessions, errors: Mapping[str, HetctlError]) -> None:
-    """Move nodes that failed to answer from the open sessions to the unknown ones."""
-    for node, error in errors.items():
-        sessions.unknown[node] = error
-        sessions.open.pop(node).close()
-
-
-def examine(
-    provider: Provider, sessions: Sessions, *, purpose: Purpose = Purpose.APPLY, write: bool = False
-) -> Situation:
+def examine(provider: Provider, sessions: Sessions, purpose: Purpose = Purpose.APPLY) -> Situation:
     """Read the nodes through their open sessions and make the plan; nothing is written.
 
     A node that fails to answer at any point is unknown in the plan.
     """
-    seen = survey(provider, sessions, write=write)
+    seen = survey(provider, sessions)
     state = provider.desired(seen) if purpose is Purpose.APPLY else DesiredState(resources=())
     observations = _observe(provider, sessions, seen, state)
     seen = replace(
@@ -110,14 +100,14 @@ def _observe(
         )
 
     outcomes = for_each(dict(seen.readings), ask)
-    _give_up(sessions, outcomes.errors)
+    sessions.give_up(outcomes.errors)
     return outcomes.results
 
 
 def undeclared(
     marks: Mapping[Address, Mark], wanted: list[Desired], renamed: Mapping[Address, Address]
 ) -> list[Mark]:
-    """Return the marks of a node that no desired resource of that node claims, under its new or its old name."""
+    """Return the marks of a node that no desired resource there claims, under its new or its old name."""
     claimed = {desired.address for desired in wanted}
     claimed |= {renamed[desired.address] for desired in wanted if desired.address in renamed}
     return [mark for address, mark in sorted(marks.items()) if address not in claimed]

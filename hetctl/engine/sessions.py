@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -33,6 +33,12 @@ class Sessions:
 
         outcomes = for_each({target.node: target for target in targets}, connect)
         self.unknown.update(outcomes.errors)
+
+    def give_up(self, errors: Mapping[str, HetctlError]) -> None:
+        """Close the sessions of nodes that failed to answer: they are unknown from here on."""
+        for node, error in errors.items():
+            self.unknown[node] = error
+            self.open.pop(node).close()
 
     def close(self) -> None:
         """End every agent, which frees the locks they hold; safe to call twice."""
