@@ -1,0 +1,1 @@
+"""What the user declares: models, loader with source positions, references, schema export."""

@@ -1,0 +1,200 @@
+"""Typed scalars of the manifest: sizes, times, watts, names, paths.
+
+Each type holds its pattern once: the models, the JSON Schema and the error text use the same one. A value is
+kept in its base unit (bytes, seconds, watts), so nothing behind the manifest parses units again.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
+from pydantic_core import PydanticCustomError
+
+FORMAT = "§format"
+"""Error type of a text that does not have the form its key asks for; `ctx` holds `expected` and `hint`."""
+
+NOT_TEXT = "§not-text"
+"""Error type of another kind of value where a text with a form was asked for."""
+
+_SIZE_UNITS = {"KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
+_TIME_UNITS = {"s": 1, "m": 60, "h": 3600}
+
+SIZE_PATTERN = r"^[0-9]{1,9}(\.[0-9]{1,3})?(KiB|MiB|GiB|TiB)$"
+TIME_PATTERN = r"^[1-9][0-9]{0,6}(s|m|h)$"
+WATTS_PATTERN = r"^[1-9][0-9]{0,5}W$"
+
+
+def whole(text: str, pattern: str) -> bool:
+    """Return whether all of `text` has the form `pattern`, as a JSON Schema validator would see it."""
+    return re.fullmatch(pattern.removeprefix("^").removesuffix("$"), text) is not None
+
+
+def _reject(value: Any, expected: str, hint: str = "") -> PydanticCustomError:
+    kind = FORMAT if isinstance(value, str) else NOT_TEXT
+    return PydanticCustomError(kind, "expected {expected}", {"expected": expected, "hint": hint})
+
+
+def size(value: Any) -> int:
+    """Turn `16GiB` into bytes; only binary units, so that nobody has to guess what a GB is."""
+    expected = "a size such as 16GiB or 512MiB"
+    if isinstance(value, str) and whole(value, SIZE_PATTERN):
+        return int(Decimal(value[:-3]) * _SIZE_UNITS[value[-3:]])
+    hint = ""
+    if isinstance(value, str) and (near := re.fullmatch(r"([0-9.]+)\s*([kKmMgGtT])(i?[bB])?", value.strip())):
+        hint = f"write {near[1]}{near[2].upper()}iB (KiB, MiB, GiB and TiB are powers of 1024)"
+    elif isinstance(value, int) and not isinstance(value, bool):
+        hint = f"give it a unit, such as {value}GiB"
+    raise _reject(value, expected, hint)
+
+
+def _seconds(value: Any) -> int:
+    """Turn `10m` into seconds."""
+    if isinstance(value, str) and whole(value, TIME_PATTERN):
+        return int(value[:-1]) * _TIME_UNITS[value[-1]]
+    hint = ""
+    if isinstance(value, int) and not isinstance(value, bool) and value > 0:
+        hint = f"give it a unit, such as {value}s"
+    raise _reject(value, "a time such as 90s, 10m or 1h", hint)
+
+
+def _watts(value: Any) -> int:
+    """Turn `180W` into watts."""
+    if isinstance(value, str) and whole(value, WATTS_PATTERN):
+        return int(value[:-1])
+    hint = ""
+    if isinstance(value, int) and not isinstance(value, bool) and value > 0:
+        hint = f"write {value}W"
+    raise _reject(value, "a power such as 180W", hint)
+
+
+def _integral(value: Any) -> Any:
+    """Take 8080.0 for 8080, as JSON Schema does."""
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    return value
+
+
+def _form(pattern: str, expected: str) -> Callable[[str], str]:
+    def check(value: str) -> str:
+        if not whole(value, pattern):
+            raise _reject(value, expected)
+        return value
+
+    return check
+
+
+def _text(pattern: str, expected: str) -> Any:
+    return Annotated[
+        str, AfterValidator(_form(pattern, expected)), WithJsonSchema({"type": "string", "pattern": pattern})
+    ]
+
+
+Size = Annotated[int, BeforeValidator(size), WithJsonSchema({"type": "string", "pattern": SIZE_PATTERN})]
+"""Bytes, written with a binary unit."""
+
+Seconds = Annotated[
+    int, BeforeValidator(_seconds), WithJsonSchema({"type": "string", "pattern": TIME_PATTERN})
+]
+"""Seconds, written with a unit."""
+
+Watts = Annotated[int, BeforeValidator(_watts), WithJsonSchema({"type": "string", "pattern": WATTS_PATTERN})]
+"""Watts, written with their unit."""
+
+Count = Annotated[int, BeforeValidator(_integral), Field(ge=0, le=2**31 - 1)]
+"""0 or more; llama.cpp keeps such numbers in 32 bits."""
+
+Positive = Annotated[int, BeforeValidator(_integral), Field(ge=1, le=2**31 - 1)]
+"""1 or more."""
+
+Port = Annotated[int, BeforeValidator(_integral), Field(ge=1, le=65535)]
+"""A TCP port."""
+
+Text = Annotated[str, Field(min_length=1)]
+"""Any text but the empty one."""
+
+NAME_FORM = "lower-case letters, digits and hyphens, at most 40, starting with a letter or digit, not with x-"
+NAME_PATTERN = r"^(?!x-)[a-z0-9](?:[a-z0-9-]{0,38}[a-z0-9])?$"
+LABEL_FORM = (
+    "letters, digits, dots, underscores and hyphens, at most 64, starting with a letter or digit, not with x-"
+)
+LABEL_PATTERN = r"^(?!x-)[A-Za-z0-9](?:[A-Za-z0-9._-]{0,62}[A-Za-z0-9])?$"
+VARIABLE_PATTERN = r"^[A-Za-z_][A-Za-z0-9_]*$"
+VERSION_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._+-]{0,63}$"
+ABSOLUTE_PATTERN = r"^/.*[^/].*$"
+HEX_PATTERN = r"^[0-9a-fA-F]{7,64}$"
+SHA256_PATTERN = r"^[0-9a-fA-F]{64}$"
+UUID_PATTERN = r"^(GPU-)?[0-9A-Fa-f][0-9A-Fa-f-]{7,39}$"
+PCI_PATTERN = r"^([0-9a-fA-F]{4,8}:)?[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]$"
+ARCHITECTURE_PATTERN = r"^[0-9]{2,3}[a-z]?(-real|-virtual)?$"
+API_VERSION = "hetctl/v1"
+
+Name = _text(NAME_PATTERN, NAME_FORM)
+"""Names that become part of unit names, host names and resource addresses."""
+
+Label = _text(LABEL_PATTERN, LABEL_FORM)
+"""Names of builds and models, which like to carry versions: Qwen3-0.6B, b11434."""
+
+Variable = _text(VARIABLE_PATTERN, "a variable name (letters, digits, underscores)")
+"""An environment variable or CMake option."""
+
+Version = _text(VERSION_PATTERN, "a version such as b11434")
+AbsolutePath = _text(ABSOLUTE_PATTERN, "an absolute path")
+Commit = _text(HEX_PATTERN, "7 to 64 hexadecimal digits")
+Sha256 = _text(SHA256_PATTERN, "64 hexadecimal digits")
+Uuid = _text(UUID_PATTERN, "a GPU's UUID, as nvidia-smi -L prints it")
+
+
+def _pci(value: str) -> str:
+    """Bring a PCI address into the kernel's form, 0000:02:00.0; NVML gives eight digits of domain."""
+    if not whole(value, PCI_PATTERN):
+        raise _reject(value, "a PCI address such as 0000:02:00.0")
+    domain, bus, rest = ("0000:" + value if value.count(":") == 1 else value).lower().split(":")
+    return f"{int(domain, 16):04x}:{bus}:{rest}"
+
+
+Pci = Annotated[str, AfterValidator(_pci), WithJsonSchema({"type": "string", "pattern": PCI_PATTERN})]
+"""A PCI address, kept in the form the kernel uses."""
+
+
+def _option(value: Any) -> str:
+    """Take the value of a CMake option as text: `true` is ON, numbers are their digits."""
+    value = _integral(value)
+    if isinstance(value, bool):
+        return "ON" if value else "OFF"
+    if isinstance(value, int):
+        return str(value)
+    if isinstance(value, str):
+        return value
+    raise _reject(value, "text, a whole number, true or false")
+
+
+Option = Annotated[str, BeforeValidator(_option), WithJsonSchema({"type": ["string", "boolean", "integer"]})]
+"""The value of a CMake option."""
+
+
+def _architecture(value: Any) -> str:
+    """Take 61 for "61"."""
+    value = _integral(value)
+    text = str(value) if isinstance(value, int) and not isinstance(value, bool) else value
+    if isinstance(text, str) and whole(text, ARCHITECTURE_PATTERN):
+        return text
+    raise _reject(value, "a CUDA architecture such as 61 or 120a")
+
+
+Architecture = Annotated[
+    str,
+    BeforeValidator(_architecture),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "string", "pattern": ARCHITECTURE_PATTERN},
+                {"type": "integer", "minimum": 10, "maximum": 999},
+            ]
+        }
+    ),
+]
+"""A CUDA compute capability without its dot, as CMake takes it."""
