@@ -82,6 +82,7 @@ def examine(provider: Provider, sessions: Sessions, purpose: Purpose = Purpose.A
         ),
         kinds=provider.kinds,
         purpose=purpose,
+        together=provider.together,
     )
     return Situation(seen, state, replace(plan, gangs=provider.summaries(plan, seen)))
 

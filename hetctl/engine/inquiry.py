@@ -14,6 +14,7 @@ from hetctl.engine.sessions import Sessions, opened
 from hetctl.errors import ExitCode, HetctlError, UsageError
 from hetctl.resources.base import Desired
 from hetctl.resources.provider import Answer, JournalLine, JournalSource, PlacementStatus, Provider, Target
+from hetctl.transport.base import Session
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +187,7 @@ def _only(provider: Provider, nodes: set[str]) -> list[Target]:
     return [target for target in provider.targets() if target.node in nodes]
 
 
-def _session(sessions: Sessions, node: str) -> Any:
+def _session(sessions: Sessions, node: str) -> Session:
     if node in sessions.unknown:
         raise sessions.unknown[node]
     return sessions.open[node]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from hetctl.engine.graph import dependency_order
@@ -73,22 +73,34 @@ def make_plan(
     evidence: Evidence,
     kinds: Mapping[str, Kind],
     purpose: Purpose = Purpose.APPLY,
+    together: Callable[[Sequence[Change]], Sequence[Change]] = lambda changes: changes,
 ) -> Plan:
     """Compare every desired resource, and remove every one of ours that is not desired.
 
     Nothing is created, changed or removed on the strength of what could not be read: a resource there is
     UNKNOWN, and a change that needs it, or shares a placement with it, waits.
 
+    Arguments:
+        cluster: Name of the cluster.
+        manifest_digest: Of the manifest's content.
+        state: What is wanted.
+        evidence: What the nodes said.
+        kinds: The kinds of the resources by name.
+        purpose: Why the plan is made.
+        together: Turns gang members that need no change of their own to RESTART, as in `Provider`.
+
     Raises:
         DependencyCycle: The desired resources depend on each other in a circle.
     """
-    wanted = [_compare(desired, evidence, kinds) for desired in state.resources]
+    compared = [_compare(desired, evidence, kinds) for desired in state.resources]
     leaving = [
         _remove(observed.mark, node, observed, kinds)
         for node, observation in sorted(evidence.observations.items())
         for _, observed in sorted(observation.undeclared.items())
         if observed.mark is not None
     ]
+    regarded = together([*compared, *leaving])
+    wanted, leaving = list(regarded[: len(compared)]), list(regarded[len(compared) :])
     declared = {(desired.address, desired.node) for desired in state.resources}
     damaged = [
         _damaged(address, node, why)

@@ -447,12 +447,19 @@ class Provider(Protocol):
         """Return facts, marks and whatever else the desired state is worked out from."""
 
     def desired(self, survey: Survey) -> DesiredState:
-        """Return what the manifest wants; with the purpose of destroying, the engine does not ask."""
+        """Return what the manifest wants; not asked when the purpose is to destroy."""
 
     def observe(
         self, session: Session, reading: Any, desired: Sequence[Desired], undeclared: Sequence[Mark]
     ) -> NodeObservation:
         """Return what a node has of the resources that stand on it, read-only and in one batch."""
+
+    def together(self, changes: Sequence[Change]) -> Sequence[Change]:
+        """Return the same changes, with gang members that need none of their own turned to RESTART.
+
+        Called by the planner after every resource was compared, before order and waits are worked out. Only
+        the provider knows which changes stop a gang and which members that takes along.
+        """
 
     def summaries(self, plan: Plan, survey: Survey) -> tuple[GangSummary, ...]:
         """Return what the plan means for each placement it touches."""
@@ -492,3 +499,10 @@ class Provider(Protocol):
         self, session: Session, reading: Any, placement: str, prompt: str, emit: Callable[[str], None]
     ) -> Answer:
         """Send one prompt to a placement from its server's node; emit the text as it comes."""
+
+
+class Loader(Protocol):
+    """Makes a provider from a manifest: `hetctl.resources.cluster.load_cluster`."""
+
+    def __call__(self, manifest: Path, access: Access) -> Provider:
+        """Load, check and resolve a manifest; no node is contacted. Raises ManifestInvalid."""
