@@ -1,0 +1,5 @@
+import sys
+
+from tests.lab.command import main
+
+sys.exit(main())
