@@ -45,6 +45,10 @@ class Transport(Protocol):
         """How a person would name the node's end, such as `root@10.0.0.5` or `local`."""
 
     @property
+    def user(self) -> str:
+        """Who commands run as; known once connected."""
+
+    @property
     def peer_address(self) -> str:
         """The node's address as the connection sees it; `127.0.0.1` for a local node."""
 
