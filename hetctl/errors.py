@@ -3,6 +3,8 @@
     HetctlError
     ├── UsageError                 64  the command line makes no sense
     ├── ManifestInvalid             3  the manifest is wrong; carries every problem found
+    ├── ModelUnreadable             3  a model file is damaged, cut short or of a kind that cannot be read
+    ├── FlagUnavailable             3  the declared build of llama.cpp cannot do what the manifest asks
     ├── Refused                     9  a finding or a missing consent stops the change; nothing was changed
     ├── PlanStale                   7  what the plan rests on has changed
     ├── LockHeld                    6  somebody else is applying
@@ -145,6 +147,18 @@ class ManifestInvalid(HetctlError):  # noqa: N818 - the name says what holds, as
     def __init__(self, problems: tuple[Problem, ...]) -> None:
         super().__init__(f"{len(problems)} problem(s) in the manifest")
         self.problems = problems
+
+
+class ModelUnreadable(HetctlError):  # noqa: N818 - as above
+    """A model file is damaged, cut short or of a kind that cannot be read."""
+
+    exit_code = ExitCode.MANIFEST_INVALID
+
+
+class FlagUnavailable(HetctlError):  # noqa: N818 - as above
+    """The declared build of llama.cpp has no flag for what the manifest asks."""
+
+    exit_code = ExitCode.MANIFEST_INVALID
 
 
 class Refused(HetctlError):  # noqa: N818 - as above
