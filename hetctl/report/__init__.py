@@ -1,0 +1,1 @@
+"""Text and JSON: the only place that formats for people and programs."""
