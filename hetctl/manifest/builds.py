@@ -6,7 +6,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field
 
-from hetctl.manifest.section import LIST, WORD, Section, by_form, key
+from hetctl.manifest.section import LIST, WORD, WORD_OR_LIST, Section, key
 from hetctl.manifest.values import (
     AbsolutePath,
     Architecture,
@@ -75,12 +75,12 @@ class Build(Section):
     backends: Annotated[
         Annotated[Literal["auto"], WORD]
         | Annotated[tuple[BackendName, ...], Field(strict=False, min_length=1), LIST],
-        by_form,
+        WORD_OR_LIST,
     ] = key("auto", "Backends to build. `auto`: what the declared cards need, cpu where there are none.")
     cuda_architectures: Annotated[
         Annotated[Literal["auto"], WORD]
         | Annotated[tuple[Architecture, ...], Field(strict=False, min_length=1), LIST],
-        by_form,
+        WORD_OR_LIST,
     ] = key("auto", "CUDA architectures to compile for. `auto`: those of the declared cards.")
     cmake: dict[Variable, Option] = key({}, "More CMake options.", shown="none")
     on: Name | None = key(

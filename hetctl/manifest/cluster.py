@@ -58,7 +58,9 @@ class ManifestFile(Section):
     placements: dict[Name, Placement] = key({}, "What runs where, by name.", shown="none")
     mirrors: Mirrors = key(Mirrors(), "Other places to download from.", shown="none")
     downloads: Downloads = key(Downloads(), "Who downloads, and how.", shown="see below")
-    offline: bool = key(False, "`true`: anything that needs another host than the nodes is an error.")
+    offline: bool = key(
+        default=False, description="`true`: anything that needs another host than the nodes is an error."
+    )
     findings: Annotated[tuple[Acknowledged, ...], Field(strict=False)] = key(
         (), "Findings that are known and accepted.", shown="none"
     )

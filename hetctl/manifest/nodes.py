@@ -31,7 +31,7 @@ class Ssh(Section):
     port: Port | None = key(None, "TCP port of the SSH server.", shown="as in ~/.ssh/config, else 22")
     identity: Text | None = key(
         None,
-        "Private key file on the operator's machine, relative to this manifest file; ~ is the home directory.",
+        "Private key file here, relative to this manifest file; ~ is the home directory.",
         shown="as in ~/.ssh/config, else the SSH agent and the usual key files",
     )
 
@@ -105,7 +105,8 @@ class Gpu(Section):
     )
     reserve: Size = key(2**30, "Memory left alone when layers are divided.", shown="1GiB")
     shared: bool = key(
-        False, "Whether several running placements may use it. Each of them must then give explicit `layers`."
+        default=False,
+        description="Whether several placements may run on it; each must then give explicit `layers`.",
     )
     power_limit: Watts | None = key(None, "Power limit.", shown="the node's gpuDefaults, else unchanged")
 
@@ -153,7 +154,7 @@ class Node(Host):
     gpu_defaults: GpuDefaults = key(GpuDefaults(), "Settings of every card.", shown="none")
     power: Power | None = key(None, "Power budget, checked against the cards' limits.", shown="not checked")
     driver: Driver | None = key(None, "GPU driver to keep installed.", shown="unchanged")
-    managed: bool = key(True, "`false`: a worker that hetctl only uses, at `endpoint`.")
+    managed: bool = key(default=True, description="`false`: a worker that hetctl only uses, at `endpoint`.")
     endpoint: Text | None = key(None, "host:port of a worker that is not managed.", shown="none")
     presence: Literal["always", "intermittent"] = key(
         "always", "`intermittent`: a machine that may be switched off without that being an error."

@@ -8,7 +8,17 @@ from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from hetctl.manifest.nodes import Env
 from hetctl.manifest.secrets import SecretRef
-from hetctl.manifest.section import LIST, MAP, NUMBER, WORD, Section, by_form, key
+from hetctl.manifest.section import (
+    LIST,
+    MAP,
+    NUMBER,
+    WORD,
+    WORD_NUMBER_OR_MAP,
+    WORD_OR_LIST,
+    WORD_OR_MAP,
+    Section,
+    key,
+)
 from hetctl.manifest.values import (
     SIZE_PATTERN,
     Count,
@@ -152,14 +162,14 @@ class Placement(Section):
     devices: Annotated[
         Annotated[Literal["auto"], WORD]
         | Annotated[tuple[Text, ...], Field(strict=False, min_length=1), LIST],
-        by_form,
+        WORD_OR_LIST,
     ] = key(
         "auto",
-        "Devices in order, as node/name. `<head>/cpu` is the head's own CPU. `auto`: with a single node, all its"
-        " cards and CPU workers, its CPU if it has none.",
+        "Devices in order, as node/name. `<head>/cpu` is the head's own CPU. `auto`: with a single node, all"
+        " its cards and CPU workers, its CPU if it has none.",
     )
     layers: Annotated[
-        Annotated[Literal["auto"], WORD] | Annotated[dict[Text, Count], Field(min_length=1), MAP], by_form
+        Annotated[Literal["auto"], WORD] | Annotated[dict[Text, Count], Field(min_length=1), MAP], WORD_OR_MAP
     ] = key(
         "auto",
         "Repeating layers on each device, the output layer not counted; `cpu` is the head's own CPU.",
@@ -167,7 +177,7 @@ class Placement(Section):
     shares: (
         Annotated[
             Annotated[Literal["equal"], WORD] | Annotated[dict[Text, Positive], Field(min_length=1), MAP],
-            by_form,
+            WORD_OR_MAP,
         ]
         | None
     ) = key(None, "Shares of each device in split modes row and tensor.", shown="equal")
@@ -175,11 +185,11 @@ class Placement(Section):
         Annotated[Literal["auto"], WORD]
         | Annotated[Count, NUMBER]
         | Annotated[dict[Text, Count], Field(min_length=1), MAP],
-        by_form,
+        WORD_NUMBER_OR_MAP,
     ] = key(0, "How many of the first layers keep their experts in the head's memory.")
     context: Positive = key(8192, "Tokens of context of each slot.")
     slots: Positive = key(1, "Requests served at once.")
-    kv_unified: bool = key(False, "Whether slots share one pool of context.")
+    kv_unified: bool = key(default=False, description="Whether slots share one pool of context.")
     kv_cache: KvCache = key(KvCache(), "Number formats of the KV cache.", shown="f16")
     flash_attention: Literal["on", "off", "auto"] = key("on", "Flash attention.")
     split_mode: Literal["none", "layer", "row", "tensor"] = key(
@@ -198,7 +208,7 @@ class Placement(Section):
     )
     mmproj: Text | None = key(None, "Projector file for images and sound.", shown="none")
     lora: Annotated[tuple[Lora, ...], Field(strict=False)] = key((), "Adapters.", shown="none")
-    chat_template: Annotated[Annotated[Text, WORD] | Annotated[Upload, MAP], by_form] | None = key(
+    chat_template: Annotated[Annotated[Text, WORD] | Annotated[Upload, MAP], WORD_OR_MAP] | None = key(
         None, "Name of a chat template built into llama.cpp.", shown="the model's own"
     )
     speculative: Speculative | None = key(None, "Speculative decoding.", shown="off")
@@ -220,7 +230,7 @@ class Placement(Section):
     )
     env: Env = key({}, "Environment of llama-server and the workers of this placement.", shown="empty")
     args: Annotated[
-        tuple[Annotated[Annotated[str, WORD] | Annotated[Upload, MAP], by_form], ...], Field(strict=False)
+        tuple[Annotated[Annotated[str, WORD] | Annotated[Upload, MAP], WORD_OR_MAP], ...], Field(strict=False)
     ] = key(
         (),
         "More arguments for llama-server. One that a key stands for is refused, naming the key.",

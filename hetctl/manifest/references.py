@@ -2,112 +2,140 @@
 
 from __future__ import annotations
 
+import ipaddress
 from collections.abc import Mapping
-from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
 
+from hetctl.errors import ManifestInvalid
 from hetctl.manifest.cluster import Cluster
-from hetctl.manifest.nodes import Paths, Ssh
+from hetctl.manifest.draft import Draft
+from hetctl.manifest.lookup import find, find_build, find_devices, find_host
+from hetctl.manifest.nodes import Host, Node
 from hetctl.manifest.placements import Placement
+from hetctl.manifest.problem_list import ProblemList, arranged
+from hetctl.manifest.resolved import (
+    HEAD_CPU,
+    DeviceKind,
+    DeviceRef,
+    Resolved,
+    ResolvedNode,
+    ResolvedPlacement,
+    devices_of,
+)
+from hetctl.manifest.source import KeyPath
+
+__all__ = [
+    "HEAD_CPU",
+    "LOOPBACK",
+    "DeviceKind",
+    "DeviceRef",
+    "Resolved",
+    "ResolvedNode",
+    "ResolvedPlacement",
+    "is_ip",
+    "local_path",
+    "resolve",
+    "resolve_draft",
+]
+
+LOOPBACK = "127.0.0.1"
 
 
-class DeviceKind(StrEnum):
-    """What computes."""
+def resolve(cluster: Cluster) -> Resolved:
+    """Look up every reference of a cluster that `load` accepted.
 
-    GPU = "gpu"
-    CPU_WORKER = "cpu-worker"
-    HEAD_CPU = "head-cpu"
-
-
-@dataclass(frozen=True, slots=True)
-class DeviceRef:
-    """One device of a placement.
-
-    Arguments:
-        text: As written, `atlas/fast`; what `layers` and other keys call it.
-        node: Node or virtual machine it is on.
-        kind: What it is.
-        name: Its name there; `cpu` for the head's own CPU.
+    Raises:
+        ManifestInvalid: A name refers to nothing; not for a cluster made by `load`.
     """
-
-    text: str
-    node: str
-    kind: DeviceKind
-    name: str
-
-
-@dataclass(frozen=True, slots=True)
-class ResolvedNode:
-    """A machine that can run llama.cpp.
-
-    Arguments:
-        name: Its name.
-        local: True when it is the machine hetctl runs on.
-        address: What SSH connects to; empty for a local node without address.
-        rpc_address: IPv4 address for RPC; None when only the connection can tell.
-        ssh: How to log in.
-        paths: Where large things go.
-        env: Environment of its llama.cpp processes.
-        vm: True for a virtual machine.
-    """
-
-    name: str
-    local: bool
-    address: str
-    rpc_address: str | None
-    ssh: Ssh
-    paths: Paths
-    env: Mapping[str, str]
-    vm: bool = False
+    draft = Draft(cluster, frozenset(), ProblemList(cluster.source))
+    resolved = resolve_draft(draft)
+    if draft.problems.found:
+        raise ManifestInvalid(arranged(draft.problems.found, cluster.source.digests))
+    return resolved
 
 
-@dataclass(frozen=True, slots=True)
-class ResolvedPlacement:
-    """A placement whose names are looked up and whose defaults are filled in.
-
-    Arguments:
-        name: Its name.
-        placement: As declared.
-        devices: In order.
-        head: Node of llama-server.
-        build: Name of the build.
-        model: Name of the model.
-        listen: Addresses of the server; empty when only the connection to the head can tell.
-        port: Port of the server.
-        alias: Model name in the API.
-    """
-
-    name: str
-    placement: Placement
-    devices: tuple[DeviceRef, ...]
-    head: str
-    build: str
-    model: str
-    listen: tuple[str, ...]
-    port: int
-    alias: str
-
-    @property
-    def nodes(self) -> tuple[str, ...]:
-        """The nodes it touches: the head first, then the others by first device."""
-        return tuple(dict.fromkeys((self.head, *(device.node for device in self.devices))))
+def resolve_draft(draft: Draft) -> Resolved:
+    """Look up every reference; placements with one that leads nowhere are reported and left out."""
+    cluster = draft.cluster
+    known = {ref.text: ref for host in draft.hosts for ref in devices_of(cluster, host).values()}
+    placements = {
+        name: _placement(draft, name, placement, known) for name, placement in cluster.placements.items()
+    }
+    return Resolved(
+        cluster=cluster,
+        nodes={name: _node(cluster, name, host) for name, host in draft.hosts.items()},
+        placements={name: found for name, found in placements.items() if found is not None},
+        models={
+            name: local_path(cluster, ("models", name), model.source[0])
+            for name, model in cluster.models.items()
+        },
+        archives={
+            name: local_path(cluster, ("builds", name), build.source[0].archive)
+            for name, build in cluster.builds.items()
+            if build.source[0].archive is not None
+        },
+    )
 
 
-@dataclass(frozen=True, slots=True)
-class Resolved:
-    """A cluster with its references looked up.
+def _node(cluster: Cluster, name: str, host: Host) -> ResolvedNode:
+    local = isinstance(host, Node) and host.connection == "local"
+    address = host.address or ""
+    fallback = address if is_ip(address, 4) else LOOPBACK if local else None
+    return ResolvedNode(
+        name=name,
+        local=local,
+        address=address,
+        rpc_address=host.rpc_address or fallback,
+        ssh=cluster.ssh_of(name),
+        paths=host.paths,
+        env=host.env,
+        vm=not isinstance(host, Node),
+    )
 
-    Arguments:
-        cluster: As declared.
-        nodes: Every machine by name, virtual machines included.
-        placements: Every placement by name.
-        models: Model file on the operator's machine, by model name.
-        archives: Source archive on the operator's machine, by build name.
-    """
 
-    cluster: Cluster
-    nodes: Mapping[str, ResolvedNode]
-    placements: Mapping[str, ResolvedPlacement]
-    models: Mapping[str, Path]
-    archives: Mapping[str, Path]
+def _placement(
+    draft: Draft, name: str, placement: Placement, known: Mapping[str, DeviceRef]
+) -> ResolvedPlacement | None:
+    """Return a placement with everything looked up, or None after reporting what leads nowhere."""
+    path = ("placements", name)
+    before = len(draft.problems.found)
+    build = find_build(draft, path, placement)
+    model = find(draft, "models", placement.model, "E207", (*path, "model"))
+    devices = find_devices(draft, path, placement, known)
+    head = placement.server.node or (devices[0].node if devices else None)
+    if placement.server.node is not None:
+        head = find_host(draft, placement.server.node, (*path, "server", "node"))
+    if len(draft.problems.found) > before or not (build and model and devices and head):
+        return None
+    node = _node(draft.cluster, head, draft.hosts[head])
+    declared = draft.cluster.models[model].alias
+    return ResolvedPlacement(
+        name=name,
+        placement=placement,
+        devices=devices,
+        head=head,
+        build=build,
+        model=model,
+        listen=placement.server.listen or _default_listen(node),
+        port=placement.server.port,
+        alias=placement.alias or declared or name,
+    )
+
+
+def _default_listen(node: ResolvedNode) -> tuple[str, ...]:
+    if is_ip(node.address):
+        return (node.address,)
+    return (LOOPBACK,) if node.local else ()
+
+
+def local_path(cluster: Cluster, path: KeyPath, text: str) -> Path:
+    """Return the file on the operator's machine that `text`, written at `path`, names."""
+    return cluster.source.directory(path) / Path(text).expanduser()
+
+
+def is_ip(text: str, version: int | None = None) -> bool:
+    """Return whether `text` is an IP address (of this version)."""
+    try:
+        return version in (None, ipaddress.ip_address(text).version)
+    except ValueError:
+        return False

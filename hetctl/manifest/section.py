@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
-from pydantic import BaseModel, ConfigDict, Field, Tag
+from pydantic import BaseModel, ConfigDict, Field, GetJsonSchemaHandler, Tag, model_validator
 from pydantic.alias_generators import to_camel
+from pydantic.config import JsonDict
+from pydantic.json_schema import JsonSchemaValue
 from pydantic.types import Discriminator
+from pydantic_core import CoreSchema, PydanticCustomError
 
 ONE_OF = "§one-of"
 """Error type of a section that holds none or several of its alternatives."""
@@ -25,8 +28,18 @@ def _form(value: Any) -> str:
     return WORD.tag
 
 
-by_form = Discriminator(_form)
-"""Picks among alternatives by the form of the value, so that an error speaks of the form that was meant."""
+def _by_form(*forms: Tag) -> Discriminator:
+    """Pick among alternatives by the form of the value, so that an error speaks of the one that was meant.
+
+    Arguments:
+        forms: The tags of the alternatives; a value of another form counts as the first.
+    """
+    tags = {form.tag for form in forms}
+    return Discriminator(lambda value: form if (form := _form(value)) in tags else forms[0].tag)
+
+
+WORD_OR_MAP, WORD_OR_LIST = _by_form(WORD, MAP), _by_form(WORD, LIST)
+WORD_NUMBER_OR_MAP = _by_form(WORD, NUMBER, MAP)
 
 
 def key(default: Any = ..., description: str = "", *, shown: str = "", alias: str | None = None) -> Any:
@@ -41,7 +54,7 @@ def key(default: Any = ..., description: str = "", *, shown: str = "", alias: st
     Returns:
         What pydantic expects as the value of a field.
     """
-    extra = {"defaultText": shown} if shown else None
+    extra: JsonDict | None = {"defaultText": shown} if shown else None
     return Field(default, description=description, json_schema_extra=extra, alias=alias)
 
 
@@ -60,3 +73,21 @@ class Section(BaseModel):
     )
 
     one_of: ClassVar[tuple[str, ...]] = ()
+
+    @model_validator(mode="after")
+    def _exactly_one(self) -> Self:
+        if self.one_of:
+            present = [name for name in self.one_of if getattr(self, name) is not None]
+            if len(present) != 1:
+                raise PydanticCustomError(ONE_OF, "exactly one", {"present": present, "keys": self.one_of})
+        return self
+
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
+        """Add to pydantic's schema what it cannot know: exactly-one-of."""
+        schema = handler(core_schema)
+        if cls.one_of:
+            handler.resolve_ref_schema(schema)["oneOf"] = [{"required": [name]} for name in cls.one_of]
+        return schema

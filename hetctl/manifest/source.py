@@ -8,6 +8,7 @@ from pathlib import Path
 
 from hetctl.errors import Position, Problem
 from hetctl.manifest.tree import Entry, File, Items, Keys, Scalar, Span, Tree
+from hetctl.manifest.values import VARIABLE_PATTERN, fits
 
 KeyPath = tuple[str | int, ...]
 """Keys and list indices from the top, as written in YAML: ("placements", "chat", "devices", 0)."""
@@ -31,9 +32,10 @@ class Source:
         return {file.name: file.sha256 for file in self._files}
 
     def position(self, path: KeyPath, *, key: bool = False) -> Position:
-        """Return where the value at `path` stands, or its key with `key`; the nearest parent's place if none is there.
+        """Return where the value at `path` stands, or its key with `key`.
 
-        A list may be addressed as a single item where the manifest allows one to be written without a list.
+        When nothing is there, it is the place of the nearest parent that exists. A list may be addressed as a
+        single item where the manifest allows one to be written without a list.
         """
         return self.span(path, key=key).position
 
@@ -42,8 +44,8 @@ class Source:
         entry, depth = self._find(path)
         if entry is None:
             return self._start()
-        whole = depth == len(path)
-        return entry.key if key or not whole or _starts_below(entry) else entry.value.span
+        exact = depth == len(path)
+        return entry.key if key or not exact or _starts_below(entry) else entry.value.span
 
     def directory(self, path: KeyPath) -> Path:
         """Return what a relative file name at `path` is relative to."""
@@ -68,6 +70,17 @@ class Source:
             hint=hint,
             path=path,
         )
+
+    def hides(self, span: Span) -> bool:
+        """Return whether what stands at `span` looks like a secret that must not be shown."""
+        return any(
+            h.file is span.file and (h.line, h.column) == (span.line, span.column) for h in self._hidden
+        )
+
+    def tree(self, path: KeyPath) -> Tree | None:
+        """Return what is written at `path`; None when nothing is."""
+        entry, depth = self._find(path)
+        return entry.value if entry is not None and depth == len(path) else None
 
     def _start(self) -> Span:
         if self._documents:
@@ -104,12 +117,10 @@ def _follow(document: Keys, path: KeyPath) -> tuple[Entry | None, int]:
             entry = tree.entries[step]
         elif isinstance(tree, Items) and isinstance(step, int) and 0 <= step < len(tree.items):
             entry = Entry(tree.items[step].span, tree.items[step])
-        elif not (step == 0 and not isinstance(tree, Items) and entry is not None):
+        elif step != 0 or isinstance(tree, Items):
             return entry, depth
-        if entry is None:
-            return None, depth
-        tree = entry.value
-    return entry, len(path)
+        tree = entry.value if entry is not None else tree
+    return entry, len(path) if entry is not None else 0
 
 
 def _starts_below(entry: Entry) -> bool:
@@ -125,7 +136,7 @@ def _secrets(tree: Tree, *, inside: str = "") -> Iterator[Span]:
             if inside == "env" and not _SECRET_VARIABLE.search(name):
                 below = ""
             if inside == "apiKeys" and name in {"env", "file", "command"}:
-                below = ""
+                below = "" if name != "env" else "apiKeys.env"
             yield from _secrets(entry.value, inside=below)
     elif isinstance(tree, Items):
         previous = ""
@@ -137,5 +148,5 @@ def _secrets(tree: Tree, *, inside: str = "") -> Iterator[Span]:
             elif inside != "args":
                 yield from _secrets(item, inside=inside)
             previous = text
-    elif inside in {"apiKeys", "env"}:
+    elif inside in {"apiKeys", "env"} or (inside == "apiKeys.env" and not fits(tree.text, VARIABLE_PATTERN)):
         yield tree.span

@@ -106,7 +106,7 @@ Tree = Scalar | Items | Keys
 
 
 def plain(tree: Tree, *, extensions: bool = True) -> Any:
-    """Return the tree as dicts, lists and scalars; without `extensions`, keys that start with x- are left out."""
+    """Return the tree as dicts, lists and scalars; keys that start with x- only with `extensions`."""
     if isinstance(tree, Keys):
         return {
             name: plain(entry.value, extensions=extensions)

@@ -7,12 +7,20 @@ kept in its base unit (bytes, seconds, watts), so nothing behind the manifest pa
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from dataclasses import dataclass
 from decimal import Decimal
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
-from pydantic_core import PydanticCustomError
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    GetCoreSchemaHandler,
+    GetJsonSchemaHandler,
+    WithJsonSchema,
+)
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 FORMAT = "§format"
 """Error type of a text that does not have the form its key asks for; `ctx` holds `expected` and `hint`."""
@@ -28,7 +36,7 @@ TIME_PATTERN = r"^[1-9][0-9]{0,6}(s|m|h)$"
 WATTS_PATTERN = r"^[1-9][0-9]{0,5}W$"
 
 
-def whole(text: str, pattern: str) -> bool:
+def fits(text: str, pattern: str) -> bool:
     """Return whether all of `text` has the form `pattern`, as a JSON Schema validator would see it."""
     return re.fullmatch(pattern.removeprefix("^").removesuffix("$"), text) is not None
 
@@ -41,7 +49,7 @@ def _reject(value: Any, expected: str, hint: str = "") -> PydanticCustomError:
 def size(value: Any) -> int:
     """Turn `16GiB` into bytes; only binary units, so that nobody has to guess what a GB is."""
     expected = "a size such as 16GiB or 512MiB"
-    if isinstance(value, str) and whole(value, SIZE_PATTERN):
+    if isinstance(value, str) and fits(value, SIZE_PATTERN):
         return int(Decimal(value[:-3]) * _SIZE_UNITS[value[-3:]])
     hint = ""
     if isinstance(value, str) and (near := re.fullmatch(r"([0-9.]+)\s*([kKmMgGtT])(i?[bB])?", value.strip())):
@@ -53,7 +61,7 @@ def size(value: Any) -> int:
 
 def _seconds(value: Any) -> int:
     """Turn `10m` into seconds."""
-    if isinstance(value, str) and whole(value, TIME_PATTERN):
+    if isinstance(value, str) and fits(value, TIME_PATTERN):
         return int(value[:-1]) * _TIME_UNITS[value[-1]]
     hint = ""
     if isinstance(value, int) and not isinstance(value, bool) and value > 0:
@@ -63,7 +71,7 @@ def _seconds(value: Any) -> int:
 
 def _watts(value: Any) -> int:
     """Turn `180W` into watts."""
-    if isinstance(value, str) and whole(value, WATTS_PATTERN):
+    if isinstance(value, str) and fits(value, WATTS_PATTERN):
         return int(value[:-1])
     hint = ""
     if isinstance(value, int) and not isinstance(value, bool) and value > 0:
@@ -78,19 +86,31 @@ def _integral(value: Any) -> Any:
     return value
 
 
-def _form(pattern: str, expected: str) -> Callable[[str], str]:
-    def check(value: str) -> str:
-        if not whole(value, pattern):
-            raise _reject(value, expected)
+@dataclass(frozen=True, slots=True)
+class Form:
+    """Asks a text to have a form, in the models as in the JSON Schema.
+
+    Arguments:
+        pattern: Regular expression, anchored at both ends.
+        expected: The form in words.
+    """
+
+    pattern: str
+    expected: str
+
+    def check(self, value: str) -> str:
+        """Return `value` if it has the form."""
+        if not fits(value, self.pattern):
+            raise _reject(value, self.expected)
         return value
 
-    return check
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.no_info_after_validator_function(self.check, handler(source))
 
-
-def _text(pattern: str, expected: str) -> Any:
-    return Annotated[
-        str, AfterValidator(_form(pattern, expected)), WithJsonSchema({"type": "string", "pattern": pattern})
-    ]
+    def __get_pydantic_json_schema__(
+        self, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
+        return {**handler(schema), "pattern": self.pattern}
 
 
 Size = Annotated[int, BeforeValidator(size), WithJsonSchema({"type": "string", "pattern": SIZE_PATTERN})]
@@ -132,25 +152,25 @@ PCI_PATTERN = r"^([0-9a-fA-F]{4,8}:)?[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]$"
 ARCHITECTURE_PATTERN = r"^[0-9]{2,3}[a-z]?(-real|-virtual)?$"
 API_VERSION = "hetctl/v1"
 
-Name = _text(NAME_PATTERN, NAME_FORM)
+Name = Annotated[str, Form(NAME_PATTERN, NAME_FORM)]
 """Names that become part of unit names, host names and resource addresses."""
 
-Label = _text(LABEL_PATTERN, LABEL_FORM)
+Label = Annotated[str, Form(LABEL_PATTERN, LABEL_FORM)]
 """Names of builds and models, which like to carry versions: Qwen3-0.6B, b11434."""
 
-Variable = _text(VARIABLE_PATTERN, "a variable name (letters, digits, underscores)")
+Variable = Annotated[str, Form(VARIABLE_PATTERN, "a variable name (letters, digits, underscores)")]
 """An environment variable or CMake option."""
 
-Version = _text(VERSION_PATTERN, "a version such as b11434")
-AbsolutePath = _text(ABSOLUTE_PATTERN, "an absolute path")
-Commit = _text(HEX_PATTERN, "7 to 64 hexadecimal digits")
-Sha256 = _text(SHA256_PATTERN, "64 hexadecimal digits")
-Uuid = _text(UUID_PATTERN, "a GPU's UUID, as nvidia-smi -L prints it")
+Version = Annotated[str, Form(VERSION_PATTERN, "a version such as b11434")]
+AbsolutePath = Annotated[str, Form(ABSOLUTE_PATTERN, "an absolute path")]
+Commit = Annotated[str, Form(HEX_PATTERN, "7 to 64 hexadecimal digits")]
+Sha256 = Annotated[str, Form(SHA256_PATTERN, "64 hexadecimal digits")]
+Uuid = Annotated[str, Form(UUID_PATTERN, "a GPU's UUID, as nvidia-smi -L prints it")]
 
 
 def _pci(value: str) -> str:
     """Bring a PCI address into the kernel's form, 0000:02:00.0; NVML gives eight digits of domain."""
-    if not whole(value, PCI_PATTERN):
+    if not fits(value, PCI_PATTERN):
         raise _reject(value, "a PCI address such as 0000:02:00.0")
     domain, bus, rest = ("0000:" + value if value.count(":") == 1 else value).lower().split(":")
     return f"{int(domain, 16):04x}:{bus}:{rest}"
@@ -180,7 +200,7 @@ def _architecture(value: Any) -> str:
     """Take 61 for "61"."""
     value = _integral(value)
     text = str(value) if isinstance(value, int) and not isinstance(value, bool) else value
-    if isinstance(text, str) and whole(text, ARCHITECTURE_PATTERN):
+    if isinstance(text, str) and fits(text, ARCHITECTURE_PATTERN):
         return text
     raise _reject(value, "a CUDA architecture such as 61 or 120a")
 
