@@ -57,9 +57,9 @@ def replacing(path: str, mode: int, uid: int | None = None, gid: int | None = No
 
 
 def finish(descriptor: int, mode: int, uid: int | None, gid: int | None) -> None:
-    """Give an unfinished file its owner and mode and make it durable. The owner first: chown clears setuid."""
+    """Give an unfinished file its owner and mode and make it durable."""
     give_to(descriptor, os.geteuid() if uid is None else uid, os.getegid() if gid is None else gid)
-    os.fchmod(descriptor, mode)
+    os.fchmod(descriptor, mode)  # after the owner, since chown clears setuid
     os.fsync(descriptor)
 
 

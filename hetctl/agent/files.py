@@ -42,7 +42,8 @@ def state(path: str, expect: dict[str, Any] | None = None, *, hashed: bool = Fal
 
     Arguments:
         path: Where to look.
-        expect: Size, mtime_ns, inode and sha256 of a former look: while the first three hold, so does the hash.
+        expect: Size, mtime_ns, inode and sha256 of a former look: while the first three hold, so does the
+            hash.
         hashed: Give the sha256 of a file even without `expect`.
     """
     try:
@@ -183,8 +184,8 @@ def put_file(context: Context, arguments: dict[str, Any]) -> dict[str, Any]:
     mode = arg.mode(arguments, default=0o600 if secret else 0o644)
     uid, gid = arg.integer(arguments, "uid", os.geteuid()), arg.integer(arguments, "gid", os.getegid())
     resume = arg.flag(arguments, "resume")
-    if resume and sha256 is None:
-        raise bad_request("resume needs sha256")
+    if resume and (sha256 is None or secret):
+        raise bad_request("resume needs sha256, and is not for secrets")
     if os.path.isdir(path) and not os.path.islink(path):
         raise Failure(f"{asked} is a directory")
     created = atomic.make_directories(os.path.dirname(path))

@@ -29,7 +29,7 @@ class Endpoint(NamedTuple):
 
 
 def parse_address(text: str) -> tuple[str, int]:
-    """Return address and port of a field of /proc/net/tcp or tcp6: 32-bit words in host order, port in hex."""
+    """Return address and port of a field of /proc/net/tcp or tcp6: 32-bit words in host order."""
     words, port = text.split(":")
     raw = b"".join(struct.pack("=I", int(words[at : at + 8], 16)) for at in range(0, len(words), 8))
     family = socket.AF_INET if len(raw) == 4 else socket.AF_INET6  # noqa: PLR2004 - bytes of an IPv4 address
@@ -60,10 +60,10 @@ def endpoints(context: Context) -> list[Endpoint]:
     return found
 
 
-def socket_owners(context: Context, inodes: set[int]) -> dict[int, list[int]]:
+def socket_owners(context: Context, inodes: set[int]) -> dict[int, list[int | None]]:
     """Return the processes that hold each of the sockets open."""
     wanted = {f"socket:[{inode}]": inode for inode in inodes}
-    owners: dict[int, list[int]] = {}
+    owners: dict[int, list[int | None]] = {}
     processes = context.path("/proc")
     for name in os.listdir(processes) if wanted else []:
         if not name.isdigit():
@@ -124,7 +124,7 @@ def listeners(context: Context, port: int | None = None, *, commands: bool = Fal
     owners = socket_owners(context, {end.inode for end in sockets})
     found = []
     for end in sorted(sockets, key=lambda end: (end.port, end.address)):
-        for pid in owners.get(end.inode) or [None]:
+        for pid in owners.get(end.inode, [None]):
             entry: dict[str, Any] = {
                 "address": end.address,
                 "port": end.port,

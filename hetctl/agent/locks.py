@@ -1,6 +1,6 @@
 """The node's lock: a flock that the kernel frees when the last process holding it is gone.
 
-Children inherit the descriptor, so that a node stays locked while something started under the lock still runs.
+Children inherit the descriptor: a node stays locked while something started under the lock still runs.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def holder(context: Context) -> dict[str, Any] | None:
 
 
 def _is_locked(status: os.stat_result) -> bool:
-    """Look in the kernel's list of locks: trying a flock, even a shared one, would make another's attempt fail."""
+    """Look in the kernel's list of locks: to try a flock, even a shared one, could make another's fail."""
     inode = f":{status.st_ino}"
     device = f"{os.major(status.st_dev):02x}:{os.minor(status.st_dev):02x}"
     with open("/proc/locks") as file:

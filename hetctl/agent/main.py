@@ -1,8 +1,9 @@
 """The session loop: reads requests, performs them one at a time, and ends when the other side is gone.
 
-Three threads. The main thread performs operations; a reader takes frames from standard input; a watcher sends a
-sign of life every 5 s and ends the process when input was silent for 30 s. An operation is interrupted by a
-signal, so a deadline works in any blocking call; one that still hangs is abandoned by ending the process.
+Three threads. The main thread performs operations; a reader takes frames from standard input; a watcher
+sends a sign of life every 5 s and ends the process when input was silent for 30 s. An operation is
+interrupted by a signal, so a deadline works in any blocking call; one that still hangs is abandoned by ending
+the process.
 """
 
 from __future__ import annotations
@@ -57,8 +58,6 @@ class Agent:
         self._upload_open = False
         self._ended = False
 
-    # -- interruption -------------------------------------------------------------------------------------------
-
     def _interrupt(self, kind: str, what: str) -> None:
         """End the running operation; called from the reader and the watcher."""
         with self._guard:
@@ -78,8 +77,6 @@ class Agent:
                 "deadline", "the operation did not finish in the time it was given"
             )
         raise self._interruption
-
-    # -- the other threads --------------------------------------------------------------------------------------
 
     def _read(self) -> None:
         """Reader thread: hand frames to the main thread until input ends."""
@@ -138,8 +135,6 @@ class Agent:
                 self._writer.write({"beat": True})
             except OSError:
                 self._end("the operator does not read")
-
-    # -- requests -----------------------------------------------------------------------------------------------
 
     def _reply(self, frame: dict[str, Any], body: bytes = b"") -> None:
         self._writer.write({"id": self._current, **frame}, body)

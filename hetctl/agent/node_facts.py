@@ -41,15 +41,19 @@ def parse_assignments(text: str) -> dict[str, str]:
     return found
 
 
+def _table(text: str) -> dict[str, str]:
+    """Return the `key : value` lines of a text."""
+    found = {}
+    for line in text.splitlines():
+        key, separator, value = line.partition(":")
+        if separator:
+            found[key.strip()] = value.strip()
+    return found
+
+
 def parse_cpu(text: str) -> dict[str, Any]:
     """Return model, flags and number of physical cores from the text of /proc/cpuinfo."""
-    processors = [
-        dict(
-            (part.strip() for part in line.partition(":")[::2]) for line in block.splitlines() if ":" in line
-        )
-        for block in text.split("\n\n")
-        if block.strip()
-    ]
+    processors = [_table(block) for block in text.split("\n\n") if block.strip()]
     numbered = [found for found in processors if "processor" in found]
     first = numbered[0] if numbered else {}
     cores = {(found.get("physical id"), found["core id"]) for found in numbered if "core id" in found}
@@ -63,7 +67,7 @@ def parse_cpu(text: str) -> dict[str, Any]:
 
 def parse_memory(text: str) -> dict[str, int]:
     """Return total and available bytes from the text of /proc/meminfo, which counts in KiB."""
-    found = dict(line.partition(":")[::2] for line in text.splitlines())
+    found = _table(text)
 
     def size(key: str) -> int:
         words = found.get(key, "").split()

@@ -5,6 +5,7 @@ What cannot be read is `{"unknown": why}`, never absent.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from hetctl.agent import arguments as arg
@@ -79,7 +80,7 @@ def observe(context: Context, arguments: dict[str, Any]) -> dict[str, Any]:
         if kind == "unit":
             states.append(next(units))
         elif isinstance(kind, str) and kind in LOOKS:
-            states.append(_guarded(lambda item=item, kind=kind: LOOKS[kind](context, item)))
+            states.append(_guarded(partial(LOOKS[kind], context, item)))
         else:
             raise bad_request(f"not a type of object: {kind!r}")
     return {"states": states}

@@ -162,7 +162,7 @@ class _Exchange:
                 if stream is not None:
                     selector.register(stream, selectors.EVENT_READ, tail)
             if self._process.stdin is not None:
-                os.set_blocking(self._process.stdin.fileno(), False)  # noqa: FBT003 - positional only
+                os.set_blocking(self._process.stdin.fileno(), False)
                 selector.register(self._process.stdin, selectors.EVENT_WRITE, None)
             while selector.get_map():
                 for key, _ in selector.select(EVENT_SECONDS if self._events else None):

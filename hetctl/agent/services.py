@@ -13,8 +13,9 @@ if TYPE_CHECKING:
     from hetctl.agent.context import Context
 
 PROPERTIES = (
-    "Id", "LoadState", "ActiveState", "SubState", "UnitFileState", "FragmentPath", "DropInPaths", "NeedDaemonReload",
-    "MainPID", "ExecMainStartTimestampMonotonic", "InvocationID", "Result", "NRestarts", "ControlGroup",
+    "Id", "LoadState", "ActiveState", "SubState", "UnitFileState", "FragmentPath", "DropInPaths", "Result",
+    "NeedDaemonReload", "MainPID", "ExecMainStartTimestampMonotonic", "InvocationID", "NRestarts",
+    "ControlGroup",
 )  # fmt: skip
 
 ACTIONS = ("daemon-reload", "enable", "disable", "start", "stop", "restart", "reset-failed", "clean")

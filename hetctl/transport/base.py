@@ -22,7 +22,11 @@ class Channel(Protocol):
         """Write all of `data` to the command's standard input."""
 
     def receive(self, limit: int, *, deadline: float) -> bytes:
-        """Return 1 to `limit` bytes of standard output, b"" at its end; raise SessionLost after `deadline` seconds."""
+        """Return 1 to `limit` bytes of standard output, b"" at its end.
+
+        Raises:
+            SessionLost: Nothing came for `deadline` seconds.
+        """
 
     def errors(self) -> str:
         """Return what the command wrote to standard error so far (at most the last 64 KiB)."""

@@ -1,8 +1,8 @@
 """The one command that starts the agent on a node.
 
-The login shell may be any shell, so the command is `exec sh -c WORD …` with words that no shell treats specially.
-The shell script looks for a Python that is new enough; Python reads the bundle from standard input and runs it.
-Nothing is written to the node.
+The login shell may be any shell, so the command is `exec sh -c WORD …` with words that no shell treats
+specially. The shell script looks for a Python that is new enough; Python reads the bundle from standard input
+and runs it. Nothing is written to the node.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ EXIT_NO_PYTHON = 127
 
 _PYTHONS = "python3 python3.14 python3.13 python3.12 python3.11 python3.10"
 
-# -I: nothing of the user's environment; -S: no site-packages, a third of the start-up time; -B: write no bytecode.
+# -I: nothing of the user's environment; -S: no site-packages, which saves time; -B: write no bytecode.
 _SCRIPT = (
     'SSH_CONNECTION="${SSH_CONNECTION:-$2}"; export SSH_CONNECTION; '
     f"echo {READY.decode()}; e={EXIT_NO_PYTHON}; "

@@ -37,6 +37,15 @@ def agent_bundle() -> Bundle:
         if suffix == "py" and dot:
             name = PACKAGE if stem == "__init__" else f"{PACKAGE}.{stem}"
             sources[name] = entry.read_text(encoding="utf-8")
+    return pack(sources)
+
+
+def pack(sources: dict[str, str]) -> Bundle:
+    """Return the bundle of these modules.
+
+    Arguments:
+        sources: Module name to source text, the loader among them.
+    """
     listing = repr(sorted(sources.items()))
     program = f"{sources[f'{PACKAGE}.{LOADER}']}\nstart(dict({listing}), HEADER, INPUT)\n"
     sha256 = hashlib.sha256(listing.encode()).hexdigest()

@@ -1,6 +1,6 @@
 """Host keys as OpenSSH keeps them: known_hosts(5) files, read and appended to.
 
-paramiko's own reader knows neither patterns nor markers, and falls back to accepting the first key type it sees.
+paramiko's own reader knows neither patterns nor markers.
 """
 
 from __future__ import annotations

@@ -6,7 +6,8 @@ import contextlib
 import queue
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from hetctl.errors import (
@@ -14,7 +15,6 @@ from hetctl.errors import (
     HetctlError,
     Interrupted,
     LockHeld,
-    NodeUnsuitable,
     OperationFailed,
     ProtocolMismatch,
     Refused,
@@ -22,27 +22,23 @@ from hetctl.errors import (
     TransportError,
 )
 from hetctl.transport.base import Channel, EventHandler, Json, Transport
-from hetctl.transport.bootstrap import EXIT_NO_PYTHON, EXIT_TOO_OLD, READY, start_command
 from hetctl.transport.bundle import agent_bundle
-from hetctl.transport.frames import MAGIC, FrameStream, encode
+from hetctl.transport.frames import FrameStream, encode
+from hetctl.transport.launch import RECEIVE_SIZE, launch
 
-PROTOCOL = 1
 BEAT_SECONDS = 5.0
 SILENCE_SECONDS = 30.0
-HELLO_SECONDS = 20.0
 ANSWER_SLACK = 15.0
 """Seconds beyond an operation's deadline in which the agent reports that it ended it."""
 
 CANCEL_SECONDS = 15.0
 CLOSE_SECONDS = 15.0
-RECEIVE_SIZE = 1 << 18
 BODIES_HELD = 64
-PYTHON_FIX = "install Python 3.10 or newer on the node, such as `apt install python3`"
 
 READ_ONLY_OPERATIONS = frozenset(
     {
-        "facts", "marks", "observe", "routes", "probe_tcp", "probe_rpc", "http", "journal", "read_file", "partial",
-        "get_tree", "hash_tree",
+        "facts", "marks", "observe", "routes", "probe_tcp", "probe_rpc", "http", "journal", "read_file",
+        "partial", "get_tree", "hash_tree",
     }
 )  # fmt: skip
 """What a read-only session may ask for; the agent refuses the rest too."""
@@ -83,6 +79,7 @@ class AgentSession:
         self._room = threading.BoundedSemaphore(BODIES_HELD)
         self._send_lock = threading.Lock()
         self._closing = threading.Event()
+        self._answered = threading.Event()
         self._lost: TransportError | None = None
         self._number = 0
         self.hello: Mapping[str, Json] = {}
@@ -97,8 +94,6 @@ class AgentSession:
         """The node's own end of the connection, as the node sees it when it can tell."""
         return self.hello.get("server_address") or self._transport.peer_address
 
-    # -- opening ------------------------------------------------------------------------------------------------
-
     def open(self) -> None:
         """Connect, start the agent and wait for its greeting.
 
@@ -107,7 +102,14 @@ class AgentSession:
         """
         try:
             self._transport.open()
-            self._start()
+            launched = launch(
+                self._transport,
+                self._node,
+                read_only=self._read_only,
+                root=self._root,
+                become_root=self._become_root,
+                sudo_password=self._sudo_password,
+            )
         except HetctlError as error:
             error.where = error.where or self._node
             self.close()
@@ -115,85 +117,17 @@ class AgentSession:
         except BaseException:
             self.close()
             raise
-
-    def _start(self) -> None:
-        sudo = self._become_root
-        if sudo is None:
-            sudo = self._transport.user != "root"
-        password = self._sudo_password() if sudo and self._sudo_password else None
-        start = start_command(
-            agent_bundle(), read_only=self._read_only, root=self._root, sudo=sudo, password=password
+        self._channel, self.hello = launched.channel, launched.hello
+        launched.frames.receive_with(
+            partial(launched.channel.receive, RECEIVE_SIZE, deadline=SILENCE_SECONDS)
         )
-        self._channel = channel = self._transport.execute(start.command)
-        ends = time.monotonic() + HELLO_SECONDS
-        frames = FrameStream(lambda: self._receive_before(channel, ends))
-        try:
-            channel.send(start.first_input)
-            if start.second_input:
-                if not frames.skip_to(READY):
-                    raise self._did_not_start(channel)
-                channel.send(start.second_input)
-            started = frames.skip_to(MAGIC)
-        except SessionLost as error:
-            raise self._did_not_start(channel) from error
-        item = frames.read() if started else None
-        if item is None:
-            raise self._did_not_start(channel)
-        self.hello = item[0].get("hello", {})
-        if self.hello.get("protocol") != PROTOCOL:
-            raise ProtocolMismatch(
-                f"the agent speaks protocol {self.hello.get('protocol')!r}, not {PROTOCOL}", where=self._node
-            )
-        frames.receive_with(lambda: channel.receive(RECEIVE_SIZE, deadline=SILENCE_SECONDS))
-        threading.Thread(target=self._read, args=(frames,), name=f"read {self._node}", daemon=True).start()
-        threading.Thread(target=self._beat, args=(channel,), name=f"beat {self._node}", daemon=True).start()
+        self._start_thread(self._read, launched.frames)
+        self._start_thread(self._beat, launched.channel)
 
-    def _receive_before(self, channel: Channel, ends: float) -> bytes:
-        """Wait for output in slices, so that a refused sudo password is seen at once."""
-        while True:
-            left = ends - time.monotonic()
-            if left <= 0:
-                raise SessionLost(f"the agent did not greet within {HELLO_SECONDS:.0f} s", where=self._node)
-            try:
-                return channel.receive(RECEIVE_SIZE, deadline=min(left, 0.5))
-            except SessionLost:
-                if "try again" in channel.errors():
-                    raise
-
-    def _did_not_start(self, channel: Channel) -> TransportError:
-        channel.close_input()
-        status: int | None = None
-        with contextlib.suppress(SessionLost):
-            status = channel.exit_status(deadline=2.0)
-        said = channel.errors().strip()
-        if status == EXIT_TOO_OLD:
-            return NodeUnsuitable("the node's Python is too old", where=self._node, why=said, fix=PYTHON_FIX)
-        if "sudo" in said or "try again" in said:
-            return NodeUnsuitable(
-                f"{self._transport.target} may not become root",
-                where=self._node,
-                why=said,
-                fix="log in as root, let sudo ask no password for this user, or give the password",
-            )
-        if status == EXIT_NO_PYTHON:
-            return NodeUnsuitable(
-                "there is no Python on the node", where=self._node, why=said, fix=PYTHON_FIX
-            )
-        if status is None:
-            return NodeUnsuitable(
-                f"the agent did not start within {HELLO_SECONDS:.0f} s",
-                where=self._node,
-                why=said,
-                fix="look for a login script that waits for input",
-            )
-        return NodeUnsuitable(
-            "the agent did not start",
-            where=self._node,
-            why=f"exit status {status}: {said}",
-            fix="try `python3 -c 'print(1)'` on the node; a forced command or a nologin shell also looks like this",
-        )
-
-    # -- the two threads ----------------------------------------------------------------------------------------
+    def _start_thread(self, work: Callable[..., None], argument: object) -> None:
+        threading.Thread(
+            target=work, args=(argument,), name=f"{work.__name__} {self._node}", daemon=True
+        ).start()
 
     def _read(self, frames: FrameStream) -> None:
         lost: TransportError
@@ -201,14 +135,23 @@ class AgentSession:
             while (item := frames.read()) is not None:
                 if "beat" in item[0]:
                     continue
-                if item[1]:
-                    self._room.acquire()
-                self._inbox.put(item)
+                self._hand_over(item)
             lost = SessionLost("the agent went away", where=self._node, why=self._last_words())
         except TransportError as error:
             lost = error
         lost.where = lost.where or self._node
+        self._answered.set()
         self._inbox.put(lost)
+
+    def _hand_over(self, item: _Item) -> None:
+        """Put a frame where `call` finds it; bodies wait until there is room."""
+        if item[1]:
+            while not self._room.acquire(timeout=1.0):
+                if self._closing.is_set():
+                    raise SessionLost("the session was closed", where=self._node)
+        if "result" in item[0] or "error" in item[0]:
+            self._answered.set()
+        self._inbox.put(item)
 
     def _last_words(self) -> str:
         return self._channel.errors().strip()[-2000:] if self._channel else ""
@@ -220,8 +163,6 @@ class AgentSession:
                     channel.send(encode({"beat": True}))
             except TransportError:
                 return  # whoever waits for an answer learns it from the reader
-
-    # -- requests -----------------------------------------------------------------------------------------------
 
     def call(
         self,
@@ -238,29 +179,18 @@ class AgentSession:
             raise Refused(f"a read-only session may not {operation}", where=self._node)
         if self._lost is not None:
             raise SessionLost("the session has ended", where=self._node, why=self._lost.what)
-        if self._channel is None:
-            raise SessionLost("the session is not open", where=self._node)
         self._number += 1
-        call = _Call(self._number, operation, time.monotonic() + deadline + ANSWER_SLACK, on_event, download)
-        request: dict[str, Any] = {
-            "id": call.number,
-            "op": operation,
-            "args": dict(arguments or {}),
-            "deadline": deadline,
-        }
-        if upload is not None:
-            request["upload"] = True
+        self._answered.clear()
+        ends = time.monotonic() + deadline + ANSWER_SLACK
+        call = _Call(self._number, operation, ends, on_event, download)
+        request = {"id": call.number, "op": operation, "args": dict(arguments or {}), "deadline": deadline}
         try:
-            self._send(request)
+            self._send({**request, "upload": True} if upload is not None else request)
             if upload is not None:
                 self._upload(call, upload)
             return self._answer(call)
         except TransportError as error:
             self._lose(error)
-            raise
-        except HetctlError:
-            if not call.answered:
-                self._cancel(call)
             raise
         except BaseException:
             if not call.answered:
@@ -275,16 +205,16 @@ class AgentSession:
             self._channel.send(data)
 
     def _upload(self, call: _Call, blocks: Iterable[bytes]) -> None:
-        """Send the body; stop when the agent has already answered, which then is an error."""
+        """Send the body; stop when the agent has answered before its end, which then is an error."""
         call.uploading = True
         for block in blocks:
-            if not self._inbox.empty():
-                break
-            if time.monotonic() > call.ends:
+            if self._answered.is_set():
+                self._send({"id": call.number, "end": True, "aborted": True})
                 break
             if block:
                 self._send({"id": call.number}, block)
-        self._send({"id": call.number, "end": True})
+        else:
+            self._send({"id": call.number, "end": True})
         call.uploading = False
 
     def _next(self, ends: float, operation: str) -> _Item:
@@ -349,8 +279,6 @@ class AgentSession:
         }
         return classes.get(kind, OperationFailed)(what, **words)
 
-    # -- the end ------------------------------------------------------------------------------------------------
-
     def _lose(self, error: TransportError) -> None:
         self._lost = error
         self._closing.set()
@@ -358,7 +286,7 @@ class AgentSession:
             self._channel.close()
 
     def install_agent(self) -> None:
-        """Leave the agent's bytecode on the node, so that later sessions start faster. Needs a writing session."""
+        """Leave the agent's bytecode on the node, so that later sessions start faster."""
         if not self.hello.get("installed"):
             self.call("install", {"bundle": agent_bundle().sha256})
 
@@ -395,6 +323,57 @@ class _Call:
         self.answered = False
 
 
+class _Opening:
+    """Opens sessions from several threads.
+
+    Arguments:
+        sessions: What to open.
+    """
+
+    def __init__(self, sessions: Sequence[AgentSession]) -> None:
+        self._waiting = list(sessions)
+        self._guard = threading.Lock()
+        self._bug: BaseException | None = None
+        self.results: dict[str, AgentSession | TransportError] = {}
+
+    def run(self, threads: int) -> None:
+        """Open all; a Ctrl-C or a bug closes those that were opened."""
+        workers = [threading.Thread(target=self._work, daemon=True) for _ in range(threads)]
+        try:
+            for worker in workers:
+                worker.start()
+            for worker in workers:
+                worker.join()
+        except BaseException:
+            self._give_up()
+            raise
+        if self._bug is not None:
+            self._give_up()
+            raise self._bug
+
+    def _work(self) -> None:
+        while (session := self._take()) is not None:
+            try:
+                session.open()
+                self.results[session.node] = session
+            except TransportError as error:
+                self.results[session.node] = error
+            except BaseException as error:  # noqa: BLE001 - raised again in the caller's thread
+                self._bug = error
+                return
+
+    def _take(self) -> AgentSession | None:
+        with self._guard:
+            return self._waiting.pop(0) if self._waiting else None
+
+    def _give_up(self) -> None:
+        with self._guard:
+            self._waiting.clear()
+        for opened in self.results.values():
+            if isinstance(opened, AgentSession):
+                opened.close()
+
+
 def open_sessions(
     targets: Mapping[str, Transport],
     *,
@@ -413,42 +392,12 @@ def open_sessions(
     Returns:
         For each node its open session, or why there is none.
     """
-    results: dict[str, AgentSession | TransportError] = {}
-    bugs: list[BaseException] = []
-    waiting = list(targets.items())
-    guard = threading.Lock()
-
-    def work() -> None:
-        while True:
-            with guard:
-                if not waiting:
-                    return
-                node, transport = waiting.pop(0)
-            session = AgentSession(
-                node, transport, read_only=read_only, sudo_password=(sudo_passwords or {}).get(node)
-            )
-            try:
-                session.open()
-                results[node] = session
-            except TransportError as error:
-                results[node] = error
-            except BaseException as error:  # noqa: BLE001 - handed to the caller's thread below
-                bugs.append(error)
-                return
-
-    threads = [threading.Thread(target=work, daemon=True) for _ in range(min(limit, len(waiting)))]
-    try:
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        if bugs:
-            raise bugs[0]
-    except BaseException:
-        with guard:
-            waiting.clear()
-        for opened in results.values():
-            if isinstance(opened, AgentSession):
-                opened.close()
-        raise
-    return {node: results[node] for node in targets}
+    passwords = sudo_passwords or {}
+    opening = _Opening(
+        [
+            AgentSession(node, transport, read_only=read_only, sudo_password=passwords.get(node))
+            for node, transport in targets.items()
+        ]
+    )
+    opening.run(min(limit, len(targets)))
+    return {node: opening.results[node] for node in targets}

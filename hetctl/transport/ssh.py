@@ -1,19 +1,16 @@
 """Nodes over SSH: fabric reads the configuration and builds the chain of jumps, paramiko carries the bytes.
 
-Three things are ours: host keys are strict, every wait has a deadline, and TCP_NODELAY is set (neither library
-does, and it makes a command on a LAN twelve times faster).
+Three things are ours: host keys are strict, every wait has a deadline, and TCP_NODELAY is set (neither
+library does, and it makes a command on a LAN twelve times faster).
 """
 
 from __future__ import annotations
 
 import contextlib
-import ipaddress
 import logging
 import math
-import queue
 import socket
 import threading
-import time
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -21,6 +18,8 @@ from typing import TYPE_CHECKING, Any
 
 from hetctl.errors import HostKeyChanged, HostKeyUnknown, NodeUnreachable, SessionLost, TransportError
 from hetctl.transport.known_hosts import HostKey, lookup, record
+from hetctl.transport.sockets import ConnectDeadline, connect_socket
+from hetctl.transport.ssh_channel import PACKET, SSHChannel
 from hetctl.transport.ssh_errors import causes, translate
 
 if TYPE_CHECKING:
@@ -30,14 +29,7 @@ NewKeyHandler = Callable[[str, HostKey], bool]
 """Called with the host's name and the key it shows; returns whether to trust and record it."""
 
 KEEPALIVE_SECONDS = 15
-LOST_SECONDS = 30
-"""How long sent bytes may stay unacknowledged before the connection counts as lost."""
-
-SEND_SECONDS = 60.0
-SLICE_SECONDS = 1.0
 WINDOW = 16 << 20
-PACKET = 32 << 10
-STDERR_KEPT = 64 << 10
 STARTS_PER_JUMP = 8
 """Logins at once through one jump host: sshd drops some from the tenth on (MaxStartups 10:30:100)."""
 
@@ -45,76 +37,6 @@ _asking = threading.Lock()
 _jump_starts: defaultdict[str, threading.BoundedSemaphore] = defaultdict(
     lambda: threading.BoundedSemaphore(STARTS_PER_JUMP)
 )
-
-
-class SSHChannel:
-    """A command running on a node over SSH."""
-
-    def __init__(self, channel: paramiko.Channel, target: str) -> None:
-        self._channel = channel
-        self._target = target
-        self._errors = bytearray()
-        channel.settimeout(SLICE_SECONDS)
-
-    def send(self, data: bytes) -> None:
-        """Write all of `data` to the command's standard input."""
-        view = memoryview(data)
-        ends = time.monotonic() + SEND_SECONDS
-        while view:
-            try:
-                sent = self._channel.send(bytes(view[:PACKET]))
-            except TimeoutError:
-                if time.monotonic() > ends:
-                    raise SessionLost("the command does not read its input", where=self._target) from None
-                continue
-            except (OSError, EOFError) as error:
-                raise translate(error, self._target, stage="sending", opened=True) from error
-            if not sent:
-                raise SessionLost("the command has ended", where=self._target, why=self.errors().strip())
-            view = view[sent:]
-            ends = time.monotonic() + SEND_SECONDS
-
-    def receive(self, limit: int, *, deadline: float) -> bytes:
-        """Return 1 to `limit` bytes of standard output, b"" at its end."""
-        ends = time.monotonic() + deadline
-        while True:
-            try:
-                return self._channel.recv(limit)
-            except TimeoutError:
-                if time.monotonic() > ends:
-                    raise SessionLost(
-                        f"nothing from the node for {deadline:.0f} s", where=self._target
-                    ) from None
-            except (OSError, EOFError) as error:
-                raise translate(error, self._target, stage="receiving", opened=True) from error
-
-    def errors(self) -> str:
-        """Return what the command wrote to standard error so far."""
-        while self._channel.recv_stderr_ready():
-            block = self._channel.recv_stderr(1 << 16)
-            if not block:
-                break
-            self._errors += block
-            del self._errors[:-STDERR_KEPT]
-        return self._errors.decode(errors="replace")
-
-    def close_input(self) -> None:
-        """Tell the command that nothing more will come."""
-        with contextlib.suppress(OSError, EOFError):  # it has gone already
-            self._channel.shutdown_write()
-
-    def exit_status(self, *, deadline: float) -> int:
-        """Wait for the command to end and return its exit status; -1 when it was killed by a signal."""
-        if not self._channel.status_event.wait(deadline):
-            raise SessionLost(f"the command did not end within {deadline:.0f} s", where=self._target)
-        if not self._channel.exit_status_ready() or self._channel.exit_status == -1:
-            return -1
-        return self._channel.recv_exit_status()
-
-    def close(self) -> None:
-        """End the command and free the channel."""
-        with contextlib.suppress(OSError, EOFError):  # the connection is gone, and the channel with it
-            self._channel.close()
 
 
 class SSHTransport:
@@ -125,8 +47,8 @@ class SSHTransport:
         user: Login; None for what the configuration says, else the local user.
         port: None for what the configuration says, else 22.
         identity_files: Private keys tried first.
-        known_hosts: File with host keys; None for `UserKnownHostsFile`, else `~/.ssh/known_hosts`; the system's
-            file is read as well unless one is given. New keys are added to the first.
+        known_hosts: File with host keys; None for `UserKnownHostsFile`, else `~/.ssh/known_hosts`; the
+            system's file is read as well unless one is given. New keys are added to the first.
         config_file: SSH configuration; None for `~/.ssh/config`.
         connect_deadline: Seconds until a login must be complete, host key question excluded.
         accept_new: Trust and record a key of a host that has none on record.
@@ -158,7 +80,7 @@ class SSHTransport:
         self._connection: Any = None
         self._peer_address = ""
         self._stage = "connecting"
-        self._watch: _Deadline | None = None
+        self._watch: ConnectDeadline | None = None
 
     @property
     def target(self) -> str:
@@ -179,7 +101,7 @@ class SSHTransport:
     def open(self) -> None:
         """Connect, check the host key and log in, all within the connect deadline."""
         logging.getLogger("paramiko").addHandler(logging.NullHandler())  # errors are raised, not printed
-        self._watch = watch = _Deadline(self._deadline)
+        self._watch = watch = ConnectDeadline(self._deadline)
         try:
             self._connection = self._build()
             chain = self._chain()
@@ -246,7 +168,7 @@ class SSHTransport:
         users = link.ssh_config.get("userknownhostsfile", "~/.ssh/known_hosts")
         return [*(Path(name).expanduser() for name in users.split()), Path("/etc/ssh/ssh_known_hosts")]
 
-    def _connect(self, chain: list[Any], watch: _Deadline) -> None:
+    def _connect(self, chain: list[Any], watch: ConnectDeadline) -> None:
         outermost = chain[-1]
         if outermost.gateway is None:
             self._stage = "connecting"
@@ -292,8 +214,8 @@ class SSHTransport:
                         f"the host key of {host} is not known",
                         where=self.target,
                         why=f"it shows {key.type} {key.fingerprint}",
-                        fix="compare it with `ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub` on the node, then "
-                        f"connect once with `ssh {self.target}`, or pass --accept-new-host-keys",
+                        fix="compare it with `ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub` on the node, "
+                        f"then connect once with `ssh {self.target}`, or pass --accept-new-host-keys",
                     )
             try:
                 record(file, host, port, key)
@@ -365,101 +287,7 @@ def _changed(target: str, host: str, key: HostKey, file: Path, line: int) -> Hos
     return HostKeyChanged(
         f"the host key of {host} is not the one on record",
         where=target,
-        why=f"it shows {key.type} {key.fingerprint}; {file}:{line} has another one. The node was installed anew, "
-        "or somebody stands in between",
+        why=f"it shows {key.type} {key.fingerprint}; {file}:{line} has another one. The node was installed "
+        "anew, or somebody stands in between",
         fix=f"if you know why it changed: `ssh-keygen -R '{host}' -f {file}`",
     )
-
-
-class _Deadline:
-    """Breaks whatever a login waits for once its time is up; can pause while a person is asked."""
-
-    def __init__(self, seconds: float) -> None:
-        self._left = seconds
-        self._started = 0.0
-        self._timer: threading.Timer | None = None
-        self._breakers: list[Callable[[], None]] = []
-        self.expired = False
-
-    def add(self, breaker: Callable[[], None]) -> None:
-        """Register something to call when the time is up."""
-        self._breakers.append(breaker)
-
-    def left(self) -> float:
-        """Return the seconds that remain, at least a little so that a socket does not become non-blocking."""
-        gone = time.monotonic() - self._started if self._timer else 0.0
-        return max(0.001, self._left - gone)
-
-    def start(self) -> None:
-        """Let time run."""
-        self._started = time.monotonic()
-        self._timer = threading.Timer(self._left, self._expire)
-        self._timer.daemon = True
-        self._timer.start()
-
-    def pause(self) -> None:
-        """Stop the clock."""
-        self._left = self.left()
-        self.stop()
-
-    def stop(self) -> None:
-        """End the watch."""
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-
-    def _expire(self) -> None:
-        self.expired = True
-        for breaker in self._breakers:
-            with contextlib.suppress(OSError):
-                breaker()
-
-
-def resolve(host: str, port: int, seconds: float) -> list[tuple[Any, ...]]:
-    """Return the addresses of a host as `getaddrinfo` does, but within `seconds`."""
-    try:
-        ipaddress.ip_address(host)
-    except ValueError:
-        pass
-    else:
-        return socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    answer: queue.Queue[list[tuple[Any, ...]] | OSError] = queue.Queue()
-
-    def ask() -> None:
-        try:
-            answer.put(list(socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)))
-        except OSError as error:
-            answer.put(error)
-
-    threading.Thread(target=ask, name=f"resolve {host}", daemon=True).start()
-    try:
-        found = answer.get(timeout=seconds)
-    except queue.Empty:
-        raise TimeoutError(f"the name server did not answer for {host}") from None
-    if isinstance(found, OSError):
-        raise found
-    return found
-
-
-def connect_socket(host: str, port: int, watch: _Deadline) -> socket.socket:
-    """Return a connected TCP socket with the options that make SSH fast and notice a dead peer.
-
-    Raises:
-        OSError: No address of the host could be connected to; the last one's error.
-    """
-    last: OSError = OSError(f"{host} has no address")
-    for family, kind, protocol, _, address in resolve(host, port, watch.left()):
-        connected = socket.socket(family, kind, protocol)
-        try:
-            connected.settimeout(watch.left())
-            connected.connect(address)
-        except OSError as error:
-            connected.close()
-            last = error
-            continue
-        connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        if hasattr(socket, "TCP_USER_TIMEOUT"):
-            connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, LOST_SECONDS * 1000)
-        return connected
-    raise last

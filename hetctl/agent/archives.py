@@ -1,0 +1,280 @@
+"""Unpacking tar and zip archives so that nothing lands outside of the directory meant for it."""
+
+from __future__ import annotations
+
+import io
+import os
+import posixpath
+import shutil
+import stat
+import subprocess
+import tarfile
+import zlib
+from contextlib import contextmanager
+from typing import IO, TYPE_CHECKING, Any
+
+from hetctl.agent import arguments as arg
+from hetctl.agent.atomic import make_directories, temporary_beside
+from hetctl.agent.failures import Failure, bad_request
+from hetctl.agent.processes import need_program, started
+from hetctl.agent.removal import remove_path
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from hetctl.agent.context import Context
+
+COPY_SIZE = 1 << 18
+ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
+ZIP_MAGIC = b"PK"
+SYMLINK_IN_ZIP = 0o120000
+
+
+class _Blocks(io.RawIOBase):
+    """A readable stream over blocks of bytes."""
+
+    def __init__(self, blocks: Iterator[bytes]) -> None:
+        super().__init__()
+        self._blocks = blocks
+        self._left = memoryview(b"")
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        while not self._left:
+            block = next(self._blocks, None)
+            if block is None:
+                return 0
+            self._left = memoryview(block)
+        size = min(len(buffer), len(self._left))
+        buffer[:size] = self._left[:size]
+        self._left = self._left[size:]
+        return size
+
+
+def block_stream(blocks: Iterator[bytes]) -> IO[bytes]:
+    """Return a stream over blocks of bytes."""
+    return io.BufferedReader(_Blocks(blocks), COPY_SIZE)
+
+
+def safe_path(name: str) -> str:
+    """Return a member's path in its normal form.
+
+    Raises:
+        Failure: It would lie outside of the archive's directory.
+    """
+    parts = [part for part in name.split("/") if part not in ("", ".")]
+    if name.startswith("/") or ".." in parts or "\0" in name:
+        raise Failure(f"the archive has a member that escapes: {name!r}")
+    return "/".join(parts)
+
+
+def safe_link(path: str, target: str) -> str:
+    """Return a symbolic link's target.
+
+    Raises:
+        Failure: It points outside of the archive's directory.
+    """
+    resolved = posixpath.normpath(posixpath.join(posixpath.dirname(path), target))
+    if target.startswith("/") or resolved == ".." or resolved.startswith("../"):
+        raise Failure(f"the archive has a link that escapes: {path!r} -> {target!r}")
+    return target
+
+
+class _Target:
+    """The directory that receives members. Parents are checked not to be links, whatever came before."""
+
+    def __init__(self, top: str) -> None:
+        self.top = top
+        self.files = 0
+        self.bytes = 0
+        self._checked: set[str] = {""}
+        self._modes: list[tuple[str, int]] = []
+
+    def _place(self, path: str) -> str:
+        self._parents(posixpath.dirname(path))
+        return os.path.join(self.top, path)
+
+    def _parents(self, directory: str) -> None:
+        if directory in self._checked:
+            return
+        self._parents(posixpath.dirname(directory))
+        place = os.path.join(self.top, directory)
+        try:
+            os.mkdir(place, 0o755)
+        except FileExistsError:
+            if not stat.S_ISDIR(os.lstat(place).st_mode):
+                raise Failure(f"the archive puts a member below something else: {directory!r}") from None
+        self._checked.add(directory)
+
+    def directory(self, path: str, mode: int) -> None:
+        self._parents(path)
+        self._modes.append((path, mode))
+
+    def file(self, path: str, source: IO[bytes], mode: int, mtime: float) -> None:
+        place = self._place(path)
+        descriptor = os.open(place, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+        with os.fdopen(descriptor, "wb", buffering=0) as file:
+            shutil.copyfileobj(source, file, COPY_SIZE)
+            self.bytes += file.tell()
+            os.fchmod(descriptor, mode & 0o777)
+        os.utime(place, (mtime, mtime))
+        self.files += 1
+
+    def symlink(self, path: str, target: str) -> None:
+        os.symlink(safe_link(path, target), self._place(path))
+        self.files += 1
+
+    def hard_link(self, path: str, target: str) -> None:
+        source = self._place(target)
+        if not stat.S_ISREG(os.lstat(source).st_mode):
+            raise Failure(f"the archive links to something that is no file: {target!r}")
+        os.link(source, self._place(path), follow_symlinks=False)
+        self.files += 1
+
+    def finish(self) -> None:
+        """Give directories their modes last, since a read-only one takes no files."""
+        for path, mode in reversed(self._modes):
+            os.chmod(os.path.join(self.top, path), (mode & 0o777) | 0o700)
+
+
+def extract_tar(stream: IO[bytes], top: str, rename: Callable[[str], str | None] = safe_path) -> _Target:
+    """Unpack a tar stream of any compression that this Python reads.
+
+    Arguments:
+        stream: The archive.
+        top: An empty directory.
+        rename: Gives the path of a member below `top`, None to leave it out.
+    """
+    target = _Target(top)
+    try:
+        with tarfile.open(fileobj=stream, mode="r|*", bufsize=COPY_SIZE) as archive:
+            for member in archive:
+                _extract_member(archive, member, target, rename)
+    except (tarfile.TarError, zlib.error, EOFError) as error:
+        raise Failure("this is no tar archive, or it ends early", why=str(error)) from error
+    target.finish()
+    return target
+
+
+def _extract_member(
+    archive: tarfile.TarFile, member: tarfile.TarInfo, target: _Target, rename: Callable[[str], str | None]
+) -> None:
+    path = rename(safe_path(member.name))
+    if not path:
+        return
+    if member.isdir():
+        target.directory(path, member.mode)
+    elif member.isreg():
+        source = archive.extractfile(member)
+        if source is not None:
+            target.file(path, source, member.mode, member.mtime)
+    elif member.issym():
+        target.symlink(path, member.linkname)
+    elif member.islnk():
+        linked = rename(safe_path(member.linkname))
+        if linked:
+            target.hard_link(path, linked)
+    else:
+        raise Failure(f"the archive has a member that is neither file, directory nor link: {member.name!r}")
+
+
+def extract_zip(path: str, top: str, rename: Callable[[str], str | None]) -> _Target:
+    """Unpack a zip archive."""
+    import zipfile  # noqa: PLC0415 - rarely needed
+
+    target = _Target(top)
+    try:
+        with zipfile.ZipFile(path) as archive:
+            for member in archive.infolist():
+                place = rename(safe_path(member.filename))
+                mode = member.external_attr >> 16
+                if not place:
+                    continue
+                if member.is_dir():
+                    target.directory(place, mode or 0o755)
+                elif stat.S_IFMT(mode) == SYMLINK_IN_ZIP:
+                    target.symlink(place, archive.read(member).decode())
+                else:
+                    with archive.open(member) as source:
+                        target.file(place, source, mode or 0o644, 0)
+    except zipfile.BadZipFile as error:
+        raise Failure("this is no zip archive, or it is damaged", why=str(error)) from error
+    target.finish()
+    return target
+
+
+def renaming(strip: int, subdirectory: str) -> Callable[[str], str | None]:
+    """Return the rule that strips leading components and keeps what lies in one subdirectory."""
+    wanted = safe_path(subdirectory)
+
+    def rename(path: str) -> str | None:
+        rest = "/".join(path.split("/")[strip:])
+        if not wanted:
+            return rest or None
+        return rest[len(wanted) + 1 :] or None if rest.startswith(wanted + "/") else None
+
+    return rename
+
+
+@contextmanager
+def _decompressed(context: Context, path: str) -> Iterator[IO[bytes]]:
+    """Open a tar; zstd, which older Pythons do not read, goes through the program."""
+    with open(path, "rb") as file:
+        magic = file.read(4)
+        if magic != ZSTD_MAGIC:
+            file.seek(0)
+            yield file
+            return
+    zstd = need_program(context, "zstd", "install zstd on the node, or use an archive packed with gzip or xz")
+    with started(context, [zstd, "-dcq", path], stderr=subprocess.DEVNULL) as process:
+        if process.stdout is None:
+            raise Failure("zstd gives no output")
+        yield process.stdout
+        while process.stdout.read(COPY_SIZE):
+            pass  # padding behind the archive's end
+        if process.wait() != 0:
+            raise Failure("the archive is damaged", why=f"zstd ended with {process.returncode}")
+
+
+def _extract_any(context: Context, archive: str, top: str, rename: Callable[[str], str | None]) -> _Target:
+    with open(archive, "rb") as file:
+        zipped = file.read(2) == ZIP_MAGIC
+    if zipped:
+        target = extract_zip(archive, top, rename)
+    else:
+        with _decompressed(context, archive) as stream:
+            target = extract_tar(stream, top, rename)
+    if not target.files:
+        raise Failure(f"{archive} holds nothing that was asked for")
+    return target
+
+
+def unpack(context: Context, arguments: dict[str, Any]) -> dict[str, Any]:
+    """Unpack an archive that lies on the node beside `path`, then give it that name.
+
+    Returns:
+        Number of files and bytes, and the directories made above `path`.
+    """
+    from hetctl.agent.trees import put_in_place  # noqa: PLC0415 - trees imports this module
+
+    archive, path = context.path(arg.text(arguments, "archive")), context.path(arg.text(arguments, "path"))
+    strip = arg.integer(arguments, "strip", 0)
+    if strip < 0:
+        raise bad_request("strip must not be negative")
+    rename = renaming(strip, arg.text(arguments, "subdirectory", ""))
+    created = make_directories(os.path.dirname(path))
+    unfinished = temporary_beside(path)
+    os.mkdir(unfinished, 0o755)
+    try:
+        target = _extract_any(context, archive, unfinished, rename)
+        put_in_place(unfinished, path)
+    except BaseException:
+        remove_path(unfinished)
+        raise
+    return {
+        "files": target.files,
+        "bytes": target.bytes,
+        "created_directories": [context.node_path(place) for place in created],
+    }
