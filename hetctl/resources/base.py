@@ -159,7 +159,9 @@ class Change:
 class Progress(Protocol):
     """Where a step says how it is going."""
 
-    def __call__(self, message: str, *, done: float | None = None, total: float | None = None, unit: str = "") -> None:
+    def __call__(
+        self, message: str, *, done: float | None = None, total: float | None = None, unit: str = ""
+    ) -> None:
         """Report `message`, optionally with how much of how much of `unit` is done."""
 
 
@@ -221,8 +223,14 @@ class Kind(Protocol):
 def unknown_change(desired: Desired, why: str) -> Change:
     """Return the change for a resource whose node could not be read."""
     return Change(
-        address=desired.address, kind=desired.kind, node=desired.node, action=Action.UNKNOWN, desired=desired,
-        reasons=(Reason(why),), gang=desired.gang, depends_on=desired.depends_on,
+        address=desired.address,
+        kind=desired.kind,
+        node=desired.node,
+        action=Action.UNKNOWN,
+        desired=desired,
+        reasons=(Reason(why),),
+        gang=desired.gang,
+        depends_on=desired.depends_on,
     )
 
 

@@ -1,0 +1,394 @@
+"""The provider: one cluster as the engine sees it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from hetctl.errors import OperationFailed, UsageError
+from hetctl.facts.node import NodeFacts, parse_node_facts
+from hetctl.fit.gguf import Header, read_header
+from hetctl.manifest import load
+from hetctl.manifest.references import Resolved, resolve
+from hetctl.manifest.secrets import SecretRef
+from hetctl.resources import inspection, summary
+from hetctl.resources.arrangement import Inputs
+from hetctl.resources.base import Action, Address, Change, Desired, Kind, Mark, Step, StepContext, digest
+from hetctl.resources.compiling import CompileOrder, compile_build, jobs_for
+from hetctl.resources.coupling import couple
+from hetctl.resources.desired import desired_state
+from hetctl.resources.desired_build import LOCAL
+from hetctl.resources.gang import WAIT_SCRIPT
+from hetctl.resources.provider import (
+    Access,
+    Answer,
+    DesiredState,
+    GangSummary,
+    JournalLine,
+    JournalSource,
+    NodeObservation,
+    PlacementStatus,
+    Plan,
+    Survey,
+    Target,
+)
+from hetctl.resources.reading import NodeReading, observe_node, read_node
+from hetctl.resources.registry import KINDS
+from hetctl.resources.steps import CompileStep, expand
+from hetctl.resources.work import Work
+from hetctl.transport.base import Session, Transport
+from hetctl.transport.bundle import agent_bundle
+from hetctl.transport.local import LocalTransport
+from hetctl.transport.session import AgentSession
+from hetctl.transport.ssh import SSHTransport
+from hetctl.transport.workstation import Workstation, run_for_secret
+
+
+def load_cluster(manifest: Path, access: Access) -> ClusterProvider:
+    """Load, check and resolve a manifest; no node is contacted.
+
+    Raises:
+        ManifestInvalid: With every problem found.
+    """
+    cluster = load([manifest])
+    return ClusterProvider(
+        manifest=manifest,
+        resolved=resolve(cluster),
+        access=access,
+        workstation=Workstation.from_environment(os.environ),
+    )
+
+
+@dataclass(slots=True, kw_only=True)
+class _Slots:
+    """Answers that are worked out once."""
+
+    operator: NodeFacts | None = None
+    state: DesiredState | None = None
+
+
+@dataclass(kw_only=True)
+class ClusterProvider:
+    """A cluster: its manifest, its nodes and what the two together mean.
+
+    Arguments:
+        manifest: The file or directory as the user named it.
+        resolved: Its content with all references looked up.
+        access: How nodes may be reached.
+        workstation: The operator's machine.
+    """
+
+    manifest: Path
+    resolved: Resolved
+    access: Access
+    workstation: Workstation
+    _known: _Slots = field(default_factory=_Slots)
+
+    @property
+    def cluster(self) -> str:
+        """Name of the cluster."""
+        name: str = self.resolved.cluster.name
+        return name
+
+    @cached_property
+    def manifest_digest(self) -> str:
+        """Digest of the manifest's content and of the files it names."""
+        content = self.resolved.cluster.model_dump(mode="json", by_alias=True)
+        files = {str(path): value for path, value in self._digests.items()}
+        return digest({"manifest": content, "files": sorted(files.values())})
+
+    @property
+    def placements(self) -> tuple[str, ...]:
+        """Names of the declared placements in file order."""
+        return tuple(self.resolved.placements)
+
+    @property
+    def kinds(self) -> Mapping[str, Kind]:
+        """The kinds of its resources by name."""
+        return KINDS
+
+    @cached_property
+    def _digests(self) -> Mapping[Path, str]:
+        used = {item.model for item in self.resolved.placements.values()}
+        built = {item.build for item in self.resolved.placements.values()}
+        paths = [
+            *(self.resolved.models[name] for name in sorted(used)),
+            *(self.resolved.archives[name] for name in sorted(built)),
+        ]
+        return {path: self.workstation.digest(path) for path in paths}
+
+    @cached_property
+    def _headers(self) -> Mapping[str, Header]:
+        used = sorted({item.model for item in self.resolved.placements.values()})
+        return {name: read_header(self.resolved.models[name]) for name in used}
+
+    # -- reaching nodes ------------------------------------------------------------------------------------
+
+    def targets(self) -> Sequence[Target]:
+        """Return the declared nodes."""
+        return [
+            self._target(name, local=node.local, address=node.address, user=node.ssh.user, port=node.ssh.port)
+            for name, node in self.resolved.nodes.items()
+        ]
+
+    def recorded_targets(self, readings: Mapping[str, NodeReading]) -> Sequence[Target]:
+        """Return the nodes that member records name and the manifest does not."""
+        found: dict[str, Target] = {}
+        for reading in readings.values():
+            for name, entry in ((reading.members or {}).get("nodes") or {}).items():
+                if name not in self.resolved.nodes and name not in found:
+                    found[name] = self._target(
+                        name,
+                        local=bool(entry["local"]),
+                        address=str(entry["address"]),
+                        user=entry.get("user"),
+                        port=entry.get("port"),
+                    )
+        return list(found.values())
+
+    def _target(self, name: str, *, local: bool, address: str, user: str | None, port: int | None) -> Target:
+        destination = "local" if local else f"{user or 'root'}@{address}"
+
+        def open_session(write: bool) -> Session:
+            transport: Transport = LocalTransport() if local else self._ssh(name, address, user, port)
+            session = AgentSession(name, transport, read_only=not write)
+            session.open()
+            return session
+
+        return Target(node=name, destination=destination, open=open_session)
+
+    def _ssh(self, name: str, address: str, user: str | None, port: int | None) -> SSHTransport:
+        confirm = self.access.confirm_host_key
+        on_new_key: Callable[..., bool] | None = None
+        if confirm is not None:
+
+            def on_new_key(*key: Any) -> bool:
+                return confirm(name, " ".join(str(part) for part in key))
+
+        node = self.resolved.nodes.get(name)
+        identity = node.ssh.identity if node is not None else None
+        return SSHTransport(
+            address,
+            user or "root",
+            port,
+            identity_files=[Path(identity)] if identity else [],
+            accept_new=self.access.accept_new_host_keys,
+            on_new_key=on_new_key,
+        )
+
+    def prepare(self, session: Session) -> None:
+        """Make a node ready for changes: the agent installed, the key for secret fingerprints made."""
+        session.call("install", {"bundle": agent_bundle().sha256}, deadline=60)
+        session.call("salt")
+
+    # -- reading and planning ------------------------------------------------------------------------------
+
+    def read(self, session: Session) -> NodeReading:
+        """Return facts, marks, records and routes of a node."""
+        destinations = [node.rpc_address for node in self.resolved.nodes.values() if node.rpc_address]
+        node = self.resolved.nodes.get(session.node)
+        paths = [node.paths.models, node.paths.builds] if node is not None else []
+        return read_node(session, cluster=self.cluster, destinations=destinations, paths=paths)
+
+    def desired(self, survey: Survey) -> DesiredState:
+        """Return what the manifest wants."""
+        built = sorted({item.build for item in self.resolved.placements.values()})
+        archives = self.resolved.archives
+        state = desired_state(
+            Inputs(
+                resolved=self.resolved,
+                survey=survey,
+                headers=self._headers,
+                digests=self._digests,
+                rpc_headers={name: self.workstation.source(archives[name]).rpc_header for name in built},
+                wait_script=agent_bundle().sources[WAIT_SCRIPT],
+                operator=self._operator_facts,
+                secret=self._secret,
+            )
+        )
+        self._known.state = state
+        return state
+
+    def _operator_facts(self) -> NodeFacts:
+        """Read the operator's own machine, once."""
+        if self._known.operator is None:
+            session = AgentSession(LOCAL, LocalTransport(), read_only=True, become_root=False)
+            session.open()
+            try:
+                self._known.operator = parse_node_facts(session.call("facts", {"paths": []}))
+            finally:
+                session.close()
+        return self._known.operator
+
+    def _secret(self, reference: SecretRef) -> str:
+        """Return a secret's value. Raises UsageError when the place it should come from has none."""
+        if reference.env is not None:
+            if reference.env not in os.environ:
+                raise UsageError(
+                    f"the environment variable {reference.env} is not set", fix=f"export {reference.env}=…"
+                )
+            return os.environ[reference.env]
+        if reference.file is not None:
+            try:
+                return Path(reference.file).read_text().partition("\n")[0]
+            except OSError as error:
+                raise UsageError("a secret's file cannot be read", why=str(error)) from error
+        return run_for_secret(list(reference.command or ()))
+
+    def observe(
+        self, session: Session, reading: NodeReading, desired: Sequence[Desired], undeclared: Sequence[Mark]
+    ) -> NodeObservation:
+        """Return what a node has of the resources that stand on it."""
+        return observe_node(
+            session, reading, desired, undeclared, lambda item: self.kinds[item.kind].objects(item)
+        )
+
+    def together(self, changes: Sequence[Change]) -> Sequence[Change]:
+        """Return the changes with gang members restarting together."""
+        return couple(changes)
+
+    def summaries(self, plan: Plan, survey: Survey) -> tuple[GangSummary, ...]:
+        """Return what the plan means for each placement it touches."""
+        return summary.summarise(plan, survey, self.resolved, self._headers)
+
+    # -- executing -----------------------------------------------------------------------------------------
+
+    def steps(
+        self,
+        plan: Plan,  # noqa: ARG002 - part of the protocol
+        chosen: Sequence[Change],
+        survey: Survey,
+    ) -> Sequence[Step]:
+        """Return the work that executes the chosen changes."""
+        shared_paths: dict[str, dict[str, list[Mark]]] = {}
+        for node, reading in survey.readings.items():
+            for mark in (*reading.marks.values(), *reading.foreign):
+                for key in ("path", "directory"):
+                    if key in mark.spec:
+                        shared_paths.setdefault(node, {}).setdefault(mark.spec[key], []).append(mark)
+        work = Work(
+            cluster=self.cluster,
+            workstation=self.workstation,
+            model_sources=self.resolved.models,
+            shared_paths=shared_paths,
+        )
+        return expand(
+            chosen,
+            work,
+            compiling=self._compiling(chosen, survey),
+            bystanders=self._bystanders(chosen, survey),
+        )
+
+    def _compiling(self, chosen: Sequence[Change], survey: Survey) -> list[CompileStep]:
+        found: dict[str, CompileStep] = {}
+        for change in chosen:
+            spec = change.desired.spec if change.desired is not None and change.kind == "build" else None
+            if spec is None or change.action is Action.REMOVE or spec["key"] in found:
+                continue
+            if self.workstation.built(spec["key"]) is None:
+                found[spec["key"]] = self._compile_step(spec, survey)
+        return list(found.values())
+
+    def _compile_step(self, spec: Mapping[str, Any], survey: Survey) -> CompileStep:
+        node, archive = spec["toolchain"]["node"], self.resolved.archives[spec["build"]]
+        local = node == LOCAL
+        facts = self._operator_facts() if local else survey.readings[node].facts
+        cache = self.workstation.cache / "work" if local else Path(self.resolved.nodes[node].paths.cache)
+        order = CompileOrder(
+            name=spec["build"],
+            key=spec["key"],
+            archive=archive,
+            archive_digest=self._digests[archive],
+            source_root=self.workstation.source(archive).root,
+            options=spec["options"],
+            targets=spec["binaries"],
+            directory=str(cache / f"compile-{spec['key']}"),
+            jobs=jobs_for(facts),
+            generator="Ninja" if "ninja" in facts.tools else "Unix Makefiles",
+            description={"identity": spec["identity"], "toolchain": spec["toolchain"]},
+        )
+
+        def run(context: StepContext) -> None:
+            if not local:
+                compile_build(order, context.sessions[node], self.workstation, context, local=False)
+                return
+            session = AgentSession(LOCAL, LocalTransport(), read_only=False, become_root=False)
+            session.open()
+            try:
+                compile_build(order, session, self.workstation, context, local=True)
+            finally:
+                session.close()
+
+        return CompileStep(name=f"compile build/{order.name}", node=node, key=order.key, run=run)
+
+    def _bystanders(self, chosen: Sequence[Change], survey: Survey) -> dict[Address, str]:
+        """Return for each worker that starts a node that must not be able to reach it, where there is one."""
+        found: dict[Address, str] = {}
+        for change in chosen:
+            if change.kind != "worker" or change.desired is None or change.action is Action.REMOVE:
+                continue
+            spec = change.desired.spec
+            guarded = any(address.startswith("firewall/") for address in change.desired.depends_on)
+            strangers = [
+                node
+                for node in survey.readings
+                if node in self.resolved.nodes
+                and not self.resolved.nodes[node].local
+                and node not in (change.node, spec["head"])
+            ]
+            if guarded and strangers:
+                found[change.address] = strangers[0]
+        return found
+
+    def is_model(self, mark: Mark) -> bool:
+        """Return True for what `destroy --keep-models` leaves in place."""
+        return mark.kind == "model"
+
+    # -- looking -------------------------------------------------------------------------------------------
+
+    def status_part(self, session: Session, reading: NodeReading, desired: Sequence[Desired]) -> Any:
+        """Return what one node says about its part of the placements."""
+        return inspection.status_part(session, reading, desired)
+
+    def status(
+        self, survey: Survey, state: DesiredState, parts: Mapping[str, Any]
+    ) -> tuple[PlacementStatus, ...]:
+        """Return how the declared placements are."""
+        return inspection.placement_status(self.placements, survey, state, parts, str(self.manifest))
+
+    def journal_sources(self, placement: str) -> Sequence[JournalSource]:
+        """Return the units of a declared placement, the server first."""
+        return inspection.journal_sources(self.resolved, placement)
+
+    def journal(
+        self,
+        session: Session,
+        source: JournalSource,
+        *,
+        lines: int,
+        follow: bool,
+        emit: Callable[[JournalLine], None],
+    ) -> None:
+        """Emit the last entries of a unit's journal, and with `follow` those that come."""
+        inspection.journal(session, source, lines=lines, follow=follow, emit=emit)
+
+    def head(self, placement: str) -> str:
+        """Return the node on which a declared placement's server stands."""
+        return self.resolved.placements[placement].head
+
+    def ask(
+        self, session: Session, reading: NodeReading, placement: str, prompt: str, emit: Callable[[str], None]
+    ) -> Answer:
+        """Send one prompt to a placement from its server's node; emit the text as it comes."""
+        mark = reading.marks.get(f"server/{placement}")
+        if mark is None:
+            raise OperationFailed(
+                f"placement {placement} is not there yet",
+                where=session.node,
+                fix=f"hetctl apply {self.manifest}",
+            )
+        return inspection.ask(session, mark.spec, prompt, emit)

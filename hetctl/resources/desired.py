@@ -1,0 +1,188 @@
+"""From a resolved manifest and what the nodes said to the resources that should exist."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from hetctl.facts.node import NodeFacts
+from hetctl.manifest.references import ResolvedPlacement
+from hetctl.resources.arrangement import Inputs, listen_address, source_address, topologies
+from hetctl.resources.base import Desired
+from hetctl.resources.compiling import rpc_protocol
+from hetctl.resources.desired_build import BuildDecision, build_spec, decide_build
+from hetctl.resources.desired_process import (
+    Binaries,
+    firewall_resource,
+    model_resource,
+    server_resource,
+    worker_resource,
+)
+from hetctl.resources.firewall import PortRule
+from hetctl.resources.member import member_address
+from hetctl.resources.provider import DesiredState, Endpoint, Finding, Severity
+from hetctl.resources.topology import LOOPBACK, Topology
+from hetctl.transport.base import Json
+
+
+@dataclass(slots=True)
+class _Collected:
+    """What is put together on the way."""
+
+    resources: list[Desired] = field(default_factory=list)
+    findings: list[Finding] = field(default_factory=list)
+    endpoints: list[Endpoint] = field(default_factory=list)
+
+
+def desired_state(inputs: Inputs) -> DesiredState:
+    """Return every resource the manifest wants."""
+    found = _Collected()
+    builds = _builds(inputs)
+    found.findings += [finding for decision in builds.values() for finding in decision.findings]
+    found.resources += [_member(inputs, node) for node in inputs.resolved.nodes]
+    placements = list(inputs.resolved.placements.values())
+    arranged = topologies(inputs)
+    for build, node in dict.fromkeys(
+        (item.build, node) for item in placements for node in arranged[item.name].nodes
+    ):
+        found.resources.append(_build(inputs, builds[build], node))
+    for model, node in dict.fromkeys((item.model, item.head) for item in placements):
+        found.resources.append(model_resource(inputs, model, node))
+    for item in placements:
+        _placement(inputs, item, arranged[item.name], builds[item.build], found)
+    return DesiredState(
+        resources=tuple(found.resources), findings=tuple(found.findings), endpoints=tuple(found.endpoints)
+    )
+
+
+def _member(inputs: Inputs, node: str) -> Desired:
+    nodes: dict[str, Json] = {}
+    for name, other in inputs.resolved.nodes.items():
+        ssh = other.ssh
+        nodes[name] = {"local": other.local, "address": other.address, "user": ssh.user, "port": ssh.port}
+    return Desired(
+        address=member_address(node),
+        kind="member",
+        node=node,
+        spec={"cluster": inputs.cluster, "nodes": nodes},
+        position=inputs.position("nodes", node),
+    )
+
+
+def _builds(inputs: Inputs) -> dict[str, BuildDecision]:
+    recorded = [mark for mark in inputs.marks() if mark.kind == "build"]
+    users: dict[str, dict[str, NodeFacts]] = {}
+    for item in inputs.resolved.placements.values():
+        for node in item.nodes:
+            if reading := inputs.reading(node):
+                users.setdefault(item.build, {})[node] = reading.facts
+            users.setdefault(item.build, {})
+    return {
+        name: decide_build(
+            name,
+            inputs.resolved.cluster.builds[name],
+            archive_digest=inputs.digests[inputs.resolved.archives[name]],
+            users=facts,
+            recorded=[mark for mark in recorded if mark.spec["build"] == name],
+            operator=inputs.operator,
+        )
+        for name, facts in users.items()
+    }
+
+
+def _build(inputs: Inputs, decision: BuildDecision, node: str) -> Desired:
+    return Desired(
+        address=f"build/{decision.name}@{node}",
+        kind="build",
+        node=node,
+        spec=build_spec(decision, inputs.paths(node)),
+        depends_on=(member_address(node),),
+        position=inputs.position("builds", decision.name),
+        explain={"version": inputs.position("builds", decision.name, "version")},
+    )
+
+
+def _placement(
+    inputs: Inputs,
+    item: ResolvedPlacement,
+    topology: Topology,
+    decision: BuildDecision,
+    found: _Collected,
+) -> None:
+    protocol = rpc_protocol(inputs.rpc_headers[item.build])
+    binaries = Binaries(decision, protocol)
+    guarded: dict[str, list[PortRule]] = {}
+    for worker in topology.workers:
+        if worker.node != item.head and item.placement.rpc.exposure == "firewall":
+            rule = PortRule(worker.port, (source_address(inputs, item.head, worker),))
+            guarded.setdefault(worker.node, []).append(rule)
+    if item.placement.server.allow_from:
+        rule = PortRule(item.port, tuple(item.placement.server.allow_from))
+        guarded.setdefault(item.head, []).append(rule)
+    firewalls = {node: firewall_resource(inputs, item, node, rules) for node, rules in guarded.items()}
+    found.resources += firewalls.values()
+    workers = [
+        worker_resource(inputs, item, worker, binaries, firewalls.get(worker.node))
+        for worker in topology.workers
+    ]
+    found.resources += workers
+    found.resources.append(server_resource(inputs, item, topology, binaries, firewalls.get(item.head)))
+    found.endpoints.append(_endpoint(inputs, item))
+    found.findings += _exposure_findings(inputs, item, topology)
+
+
+def _endpoint(inputs: Inputs, item: ResolvedPlacement) -> Endpoint:
+    listen = item.listen or (listen_address(inputs, item.head),)
+    host = next((address for address in listen if address != LOOPBACK), listen[0])
+    if host in {"0.0.0.0", "::"}:  # noqa: S104 - compared, not bound
+        host = inputs.resolved.nodes[item.head].address or LOOPBACK
+    host = f"[{host}]" if ":" in host else host
+    reference = next(iter(item.placement.server.api_keys.values()), None)
+    return Endpoint(
+        placement=item.name,
+        url=f"http://{host}:{item.port}/v1",
+        model=item.alias,
+        key_reference=str(reference) if reference is not None else "",
+        task=item.placement.task,
+    )
+
+
+def _exposure_findings(inputs: Inputs, item: ResolvedPlacement, topology: Topology) -> list[Finding]:
+    found = []
+    listen = item.listen or (listen_address(inputs, item.head),)
+    if not item.placement.server.api_keys and any(not address.startswith("127.") for address in listen):
+        found.append(
+            Finding(
+                code="API_OPEN",
+                severity=Severity.WARNING,
+                where=f"server/{item.name}",
+                what=f"everybody who reaches {', '.join(listen)} port {item.port} can use it",
+                fix="give it `server: {apiKeys: {me: {env: NAME}}}` or `listen: [127.0.0.1]`",
+                position=inputs.position("placements", item.name, "server"),
+            )
+        )
+    if item.placement.rpc.exposure == "address" and any(
+        worker.node != item.head for worker in topology.workers
+    ):
+        found.append(
+            Finding(
+                code="RPC_OPEN",
+                severity=Severity.WARNING,
+                where=f"placement {item.name}",
+                what="nothing keeps strangers from its workers: whoever connects can run code there",
+                fix="leave out `rpc.exposure`, so that a packet filter lets only the head in",
+                position=inputs.position("placements", item.name, "rpc", "exposure"),
+            )
+        )
+    for worker in topology.workers:
+        reading = inputs.reading(worker.node)
+        if reading is not None and worker.node != item.head and "nft" not in reading.facts.tools:
+            found.append(
+                Finding(
+                    code="NFTABLES_MISSING",
+                    severity=Severity.ERROR,
+                    where=worker.node,
+                    what="the packet filter tool nft is not there, so the worker's port cannot be closed",
+                    fix="apt install nftables on that node",
+                )
+            )
+    return found

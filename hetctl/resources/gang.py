@@ -1,0 +1,164 @@
+"""Making and removing the processes of a placement: its workers and its server stop and start together.
+
+Order of a switch: the head stops, then the workers; the workers start and are proved, then the head, then the
+proof that the placement does what it is for. A head that outlives one of its workers has lost that worker's
+buffers and aborts (ggml-rpc.cpp at b11434), so no member restarts alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from hetctl.resources import marks, proof
+from hetctl.resources.base import Change, Mark, StepContext
+from hetctl.resources.process import process_objects
+from hetctl.resources.work import Work, begin, finish, put_text, systemd, take_unit_away, wanted
+from hetctl.transport.base import Json, Session
+from hetctl.transport.bundle import agent_bundle
+
+WAIT_SCRIPT = "hetctl.agent.wait_for_workers"
+"""Run by a head before it starts; one self-contained file."""
+
+STOP_DEADLINE = 120.0
+"""Seconds. llama-server takes up to 30 s to end while it answers somebody."""
+
+WORKER_START_DEADLINE = 60.0
+GENERATION_DEADLINE = 300.0
+"""Seconds the first answer may take: kernels of some backends are compiled on first use."""
+
+
+def stop_member(work: Work, context: StepContext, change: Change) -> None:  # noqa: ARG001 - all steps have one signature
+    """Stop a worker or server that is to change; what is not running stays so."""
+    session = context.sessions[change.node]
+    unit = (change.mark.spec if change.mark else wanted(change).spec)["unit"]
+    state = proof.unit_state(session, unit)
+    if state.get("load") == "loaded" and state.get("active") not in ("inactive", "failed"):
+        context.progress(f"stopping {unit}")
+        systemd(session, "stop", unit, deadline=STOP_DEADLINE)
+
+
+def start_worker(work: Work, context: StepContext, change: Change) -> None:
+    """Write, start and prove a worker."""
+    session, spec = context.sessions[change.node], wanted(change).spec
+    begin(work, session, change)
+    made = _write_unit(session, spec)
+    systemd(session, "daemon-reload")
+    systemd(session, "enable", spec["unit"])
+    systemd(session, "start", spec["unit"], deadline=WORKER_START_DEADLINE)
+    learned = proof.prove_worker(session, spec, deadline=WORKER_START_DEADLINE)
+    finish(work, session, change, objects=process_objects(spec, made), facts=learned)
+
+
+def prove_exposure(context: StepContext, change: Change, bystander: str) -> None:
+    """Prove from a node that has no business with a worker that it cannot connect."""
+    spec = wanted(change).spec
+    proof.prove_closed(context.sessions[bystander], spec["listen"], spec["port"])
+
+
+def start_server(work: Work, context: StepContext, change: Change) -> None:
+    """Write and start a server, and prove that the placement does what it is for."""
+    session, desired = context.sessions[change.node], wanted(change)
+    spec = desired.spec
+    begin(work, session, change)
+    made: dict[str, Mapping[str, Json]] = {}
+    fingerprints: dict[str, Json] = {}
+    for path, text in _support(spec):
+        made[path] = put_text(session, path, text)
+    for name, path in sorted(spec["secret_files"].items()):
+        made[path], fingerprints[name] = _put_secret(session, path, desired.secrets[name])
+    made |= _write_unit(session, spec)
+    systemd(session, "daemon-reload")
+    systemd(session, "enable", spec["unit"])
+    within = float(spec["ready"]["within"])
+    context.progress("starting")
+    systemd(session, "start", spec["unit"], deadline=within + 10)
+    learned = prove_server(session, spec, context, within=within)
+    finish(
+        work,
+        session,
+        change,
+        objects=process_objects(spec, made),
+        facts={**learned, "secrets": fingerprints},
+    )
+
+
+def prove_server(
+    session: Session, spec: Mapping[str, Json], context: StepContext, *, within: float
+) -> Mapping[str, Json]:
+    """Prove a server: binary, devices, build, and the task of the placement.
+
+    Arguments:
+        session: Of the head's node.
+        spec: Of the server.
+        context: Of the running step.
+        within: Seconds the model may take to load.
+    """
+    unit = spec["unit"]
+    state = proof.wait_running(session, unit, spec["executable"], deadline=within)
+    proof.wait_for_api(session, unit, api_of(spec), deadline=within, say=context.progress)
+    buffers = proof.prove_devices(
+        session, unit, str(state.get("invocation") or ""), spec["buffers"], number=spec["number"]
+    )
+    proof.prove_build(session, api_of(spec), number=spec["number"], commit=spec["commit"])
+    context.progress("asking it something")
+    answered = proof.prove_task(
+        session, api_of(spec), spec["ready"], model=spec["alias"], deadline=GENERATION_DEADLINE
+    )
+    return {"buffers": buffers, "invocation": state.get("invocation"), "proof": dict(answered)}
+
+
+def reprove_server(work: Work, context: StepContext, change: Change) -> None:
+    """Ask a server that keeps running what its changed `ready` section asks."""
+    session, spec = context.sessions[change.node], wanted(change).spec
+    learned = prove_server(session, spec, context, within=float(spec["ready"]["within"]))
+    old = change.mark
+    finish(
+        work,
+        session,
+        change,
+        objects=old.objects if old else (),
+        facts={**(old.facts if old else {}), **learned},
+    )
+
+
+def api_of(spec: Mapping[str, Json]) -> proof.Api:
+    """Return how the head's node itself reaches the server."""
+    return proof.Api(base=spec["local_url"], key_file=spec["secret_files"].get("api-keys", ""))
+
+
+def _support(spec: Mapping[str, Json]) -> list[tuple[str, str]]:
+    """Return the files a server needs beside its unit, with their content."""
+    return [(path, agent_bundle().sources[WAIT_SCRIPT]) for path in spec["support_files"]]
+
+
+def _put_secret(session: Session, path: str, value: str) -> tuple[Mapping[str, Json], str]:
+    """Write a secret that only root can read; what is remembered of the file holds no digest of it."""
+    answer = session.call(
+        "put_file",
+        {"path": path, "mode": 0o600, "uid": 0, "gid": 0, "secret": True},
+        upload=[value.encode()],
+    )
+    state = {key: item for key, item in answer["state"].items() if key != "sha256"}
+    return state, str(answer["hmac"])
+
+
+def _write_unit(session: Session, spec: Mapping[str, Json]) -> dict[str, Mapping[str, Json]]:
+    return {spec["unit_path"]: put_text(session, spec["unit_path"], spec["unit_text"])}
+
+
+def remove_member(work: Work, context: StepContext, change: Change) -> None:  # noqa: ARG001 - all removals have one signature
+    """Stop a worker or server and remove its unit, its secrets and its mark."""
+    session, mark = context.sessions[change.node], _mark(change)
+    spec = mark.spec
+    take_unit_away(session, spec["unit"], spec["unit_path"])
+    files = sorted(spec.get("secret_files", {}).values())
+    if files:
+        session.call("remove", {"paths": files, "empty_directories": [files[0].rpartition("/")[0]]})
+    marks.erase(session, mark)
+
+
+def _mark(change: Change) -> Mark:
+    if change.mark is None:
+        message = f"{change.address} has no mark"
+        raise AssertionError(message)
+    return change.mark

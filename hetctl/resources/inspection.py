@@ -1,0 +1,251 @@
+"""Looking at placements without changing anything: how they are, what they log, what they answer."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from hetctl.errors import DeadlineExceeded, HetctlError, OperationFailed
+from hetctl.manifest.references import DeviceKind, Resolved
+from hetctl.resources import layout, proof
+from hetctl.resources.base import Desired
+from hetctl.resources.gang import api_of
+from hetctl.resources.provider import (
+    Answer,
+    DesiredState,
+    Health,
+    JournalLine,
+    JournalSource,
+    MemberStatus,
+    PlacementStatus,
+    Survey,
+)
+from hetctl.resources.reading import NodeReading
+from hetctl.resources.topology import worker_address
+from hetctl.transport.base import Json, Session
+
+PROCESSES = ("worker", "server")
+LIVENESS_DEADLINE = 30.0
+"""Seconds one token may take before a placement counts as hung."""
+
+ANSWER_DEADLINE = 600.0
+FOLLOW_DEADLINE = 30 * 24 * 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class MemberState:
+    """What a node says of one worker or server.
+
+    Arguments:
+        address: Its resource address.
+        marked: False when it was never applied there.
+        unit: systemd's view of it.
+        failure: Why the server did not do what it is for; empty when it did or was not asked.
+    """
+
+    address: str
+    marked: bool
+    unit: Mapping[str, Json]
+    failure: str = ""
+
+
+def status_part(
+    session: Session, reading: NodeReading, desired: Sequence[Desired]
+) -> Mapping[str, MemberState]:
+    """Return how the processes of one node are; a server that runs is asked for a token."""
+    members = [item for item in desired if item.kind in PROCESSES]
+    if not members:
+        return {}
+    asked = {"objects": [{"type": "unit", "name": item.spec["unit"]} for item in members]}
+    states = session.call("observe", asked)["states"]
+    found = {}
+    for item, state in zip(members, states, strict=True):
+        mark = reading.marks.get(item.address)
+        failure = ""
+        if mark is not None and item.kind == "server" and state.get("active") == "active":
+            failure = _liveness(session, mark.spec)
+        found[item.address] = MemberState(item.address, mark is not None, state, failure)
+    return found
+
+
+def _liveness(session: Session, spec: Mapping[str, Json]) -> str:
+    """Return why a running server does not do its task; empty when it does."""
+    ready = {**spec["ready"], "expect": None}
+    try:
+        proof.prove_task(session, api_of(spec), ready, model=spec["alias"], deadline=LIVENESS_DEADLINE)
+    except (OperationFailed, DeadlineExceeded) as error:
+        return f"{error.what}: {error.why}" if error.why else error.what
+    return ""
+
+
+def placement_status(
+    placements: Sequence[str],
+    survey: Survey,
+    state: DesiredState,
+    parts: Mapping[str, Mapping[str, MemberState]],
+    manifest: str,
+) -> tuple[PlacementStatus, ...]:
+    """Return how the declared placements are, from what the nodes said."""
+    endpoints = {endpoint.placement: endpoint for endpoint in state.endpoints}
+    result = []
+    for name in placements:
+        members = tuple(
+            _member(item, survey, parts)
+            for item in state.resources
+            if item.gang == name and item.kind in PROCESSES
+        )
+        health, detail = _overall(members)
+        result.append(
+            PlacementStatus(
+                placement=name,
+                health=health,
+                detail=detail,
+                members=members,
+                endpoint=endpoints.get(name),
+                fix="" if health.healthy else f"hetctl diff {manifest}",
+            )
+        )
+    return tuple(result)
+
+
+def _member(item: Desired, survey: Survey, parts: Mapping[str, Mapping[str, MemberState]]) -> MemberStatus:
+    state = parts.get(item.node, {}).get(item.address)
+    if state is None:
+        why = survey.unknown.get(item.node)
+        detail = why.what if isinstance(why, HetctlError) else f"node {item.node} was not read"
+        return MemberStatus(item.address, item.node, Health.UNKNOWN, detail)
+    active, unit = state.unit.get("active"), state.unit
+    if not state.marked:
+        return MemberStatus(item.address, item.node, Health.ABSENT, "never applied")
+    restarts = int(unit.get("restarts") or 0)
+    detail = f"{unit.get('active')} ({unit.get('sub')}), process {unit.get('main_pid') or '-'}"
+    detail += f", {restarts} restarts" if restarts else ""
+    if active == "active" and not state.failure:
+        return MemberStatus(item.address, item.node, Health.READY, detail)
+    if active == "activating":
+        return MemberStatus(item.address, item.node, Health.STARTING, detail)
+    return MemberStatus(item.address, item.node, Health.FAILED, state.failure or detail)
+
+
+_WORST_FIRST = (Health.FAILED, Health.UNKNOWN, Health.ABSENT, Health.STARTING, Health.STOPPED, Health.READY)
+
+
+def _overall(members: Sequence[MemberStatus]) -> tuple[Health, str]:
+    if not members:
+        return Health.ABSENT, "nothing is declared for it"
+    worst = min(members, key=lambda member: _WORST_FIRST.index(member.health))
+    return worst.health, "" if worst.health.healthy else f"{worst.address}: {worst.detail}"
+
+
+def journal_sources(resolved: Resolved, placement: str) -> list[JournalSource]:
+    """Return the units of a placement, the server first."""
+    item = resolved.placements[placement]
+    cluster = resolved.cluster.name
+    sources = [
+        JournalSource(item.head, f"server/{placement}", layout.unit_name(cluster, placement, "server"))
+    ]
+    for device in item.devices:
+        part = device.name if device.kind is DeviceKind.CPU_WORKER else ""
+        remote_gpu = device.kind is DeviceKind.GPU and device.node != item.head
+        if device.kind is DeviceKind.CPU_WORKER or remote_gpu:
+            source = JournalSource(
+                device.node,
+                worker_address(placement, device.node, part),
+                layout.unit_name(cluster, placement, "worker", part=part),
+            )
+            if source not in sources:
+                sources.append(source)
+    return sources
+
+
+def journal(
+    session: Session,
+    source: JournalSource,
+    *,
+    lines: int,
+    follow: bool,
+    emit: Callable[[JournalLine], None],
+) -> None:
+    """Emit the last entries of a unit, oldest first; with `follow`, go on until the session is closed."""
+
+    def tell(entry: Mapping[str, Any]) -> None:
+        emit(JournalLine(time=float(entry["time"]), message=str(entry["message"])))
+
+    answer = session.call(
+        "journal",
+        {"unit": source.unit, "lines": lines, "follow": follow},
+        deadline=FOLLOW_DEADLINE if follow else 60.0,
+        on_event=tell if follow else None,
+    )
+    for entry in answer["lines"]:
+        tell(entry)
+
+
+def ask(session: Session, spec: Mapping[str, Json], prompt: str, emit: Callable[[str], None]) -> Answer:
+    """Send a prompt to a running server and emit the answer as it comes.
+
+    Arguments:
+        session: Of the server's node.
+        spec: Of the server, as applied.
+        prompt: What to ask.
+        emit: Receives pieces of the answer.
+
+    Raises:
+        OperationFailed: The server did not answer.
+    """
+    task = spec["settings"]["task"]
+    if task != "chat":
+        raise OperationFailed(
+            f"placement {spec['placement']} serves {task}, it does not talk",
+            where=session.node,
+            fix="ask a placement with `task: chat`",
+        )
+    api = api_of(spec)
+    pieces: list[str] = []
+    last: dict[str, Any] = {}
+
+    def receive(event: Mapping[str, Json]) -> None:
+        data = str(event.get("data") or "")
+        if not data or data == "[DONE]":
+            return
+        chunk = json.loads(data)
+        last.update({key: chunk[key] for key in ("model", "usage") if chunk.get(key)})
+        for choice in chunk.get("choices") or []:
+            delta = choice.get("delta") or {}
+            if text := delta.get("content") or delta.get("reasoning_content"):
+                pieces.append(text)
+                emit(text)
+
+    body = {
+        "model": spec["alias"],
+        "messages": [{"role": "user", "content": prompt}],
+        "stream": True,
+        "stream_options": {"include_usage": True},
+    }
+    arguments = {
+        "method": "POST",
+        "url": f"{api.base}/v1/chat/completions",
+        "json": body,
+        "stream": True,
+        "timeout": ANSWER_DEADLINE,
+        **({"bearer_file": api.key_file} if api.key_file else {}),
+    }
+    begun = time.monotonic()
+    answer = session.call("http", arguments, deadline=ANSWER_DEADLINE, on_event=receive)
+    if answer["status"] != 200:  # noqa: PLR2004 - HTTP OK
+        raise OperationFailed(
+            "the server refused the question",
+            where=session.node,
+            why=f"{answer['status']}: {answer['text'][:400]}",
+        )
+    usage = last.get("usage") or {}
+    return Answer(
+        text="".join(pieces),
+        model=str(last.get("model") or ""),
+        prompt_tokens=usage.get("prompt_tokens"),
+        completion_tokens=usage.get("completion_tokens"),
+        seconds=time.monotonic() - begun,
+    )

@@ -1,0 +1,102 @@
+"""Where hetctl's objects lie on a node and what they are called.
+
+One place for every path, unit and table name, so that a stranger on the node can guess whose they are.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass
+
+from hetctl.transport import quoting
+
+ROOT = "/var/lib/hetctl"
+OWNER = "hetctl"
+UNIT_DIRECTORY = "/etc/systemd/system"
+CREDENTIALS_DIRECTORY = "/run/credentials"  # where systemd puts LoadCredential= files since version 247
+
+_UNSAFE = re.compile(r"[^A-Za-z0-9_]")
+
+
+@dataclass(frozen=True, slots=True)
+class NodePaths:
+    """The directories of one node, as the manifest's `paths` sets them."""
+
+    builds: str = f"{ROOT}/builds"
+    models: str = f"{ROOT}/models"
+    cache: str = "/var/cache/hetctl"
+
+
+def cluster_directory(cluster: str) -> str:
+    """Return the directory that holds what belongs to one cluster on a node."""
+    return f"{ROOT}/clusters/{cluster}"
+
+
+def unit_name(cluster: str, placement: str, role: str, *, part: str = "") -> str:
+    """Return the systemd service of a placement's part.
+
+    Arguments:
+        cluster: Cluster name.
+        placement: Placement name.
+        role: `worker`, `server` or `firewall`.
+        part: For one of several workers on a node, its name in `cpuWorkers`.
+    """
+    return quoting.unit_name([OWNER, cluster, placement, role, *([part] if part else [])])
+
+
+def is_ours(unit: str) -> bool:
+    """Return whether a unit was made by hetctl, for whatever cluster."""
+    return unit.startswith(f"{OWNER}:")
+
+
+def unit_path(unit: str) -> str:
+    """Return the path of a unit file of ours."""
+    return f"{UNIT_DIRECTORY}/{unit}"
+
+
+def user_name(unit: str) -> str:
+    """Return the dynamic user of a unit: at most 31 characters, the same for the same unit."""
+    return f"hetctl-{hashlib.sha256(unit.encode()).hexdigest()[:12]}"
+
+
+def table_name(cluster: str, placement: str) -> str:
+    """Return the nftables table of a placement, unique though names may hold characters nftables refuses."""
+    readable = _UNSAFE.sub("_", f"{cluster}_{placement}")[:40]
+    suffix = hashlib.sha256(f"{cluster}/{placement}".encode()).hexdigest()[:8]
+    return f"hetctl_{readable}_{suffix}"
+
+
+def ruleset_path(cluster: str, placement: str) -> str:
+    """Return the file that holds a placement's packet filter rules."""
+    return f"{cluster_directory(cluster)}/firewall/{placement}.nft"
+
+
+def secret_path(cluster: str, placement: str, name: str) -> str:
+    """Return the root-only file of a secret."""
+    return f"{cluster_directory(cluster)}/secrets/{placement}.{name}"
+
+
+def credential_path(unit: str, name: str) -> str:
+    """Return where the unit's own process finds a secret given by LoadCredential=."""
+    return f"{CREDENTIALS_DIRECTORY}/{unit}/{name}"
+
+
+def content_hash(text: str) -> str:
+    """Return the sha256 (hex) of a text."""
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def gang_script_path(cluster: str, content_hash: str) -> str:
+    """Return the path of the script a head runs before it starts, named by its content."""
+    return f"{cluster_directory(cluster)}/scripts/wait_for_workers.{content_hash[:12]}.py"
+
+
+def build_directory(paths: NodePaths, key: str) -> str:
+    """Return the directory of one llama.cpp build."""
+    return f"{paths.builds}/{key}"
+
+
+def model_directory(paths: NodePaths, cluster: str, model: str, sha256: str) -> str:
+    """Return the directory of one model's files: they keep their own names in it."""
+    return f"{paths.models}/{cluster}/{model}-{sha256[:16]}"

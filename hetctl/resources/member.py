@@ -1,0 +1,35 @@
+"""Kind `member`: a node's record of the cluster it belongs to.
+
+Each node of a cluster knows all of them, so that one that was deleted from the manifest is still found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from hetctl.resources.base import Change, Cost, Desired, Mark, Observed
+from hetctl.resources.comparison import change_for, removal
+from hetctl.transport.base import Json
+
+
+def member_address(node: str) -> str:
+    """Return the resource address of a node's record."""
+    return f"member/{node}"
+
+
+class MemberKind:
+    """The record, which everything else on a node depends on: made first, removed last."""
+
+    name = "member"
+
+    def objects(self, desired: Desired) -> Sequence[Mapping[str, Json]]:  # noqa: ARG002 - the record is read with the marks
+        """Return nothing: the record is read together with the marks."""
+        return []
+
+    def compare(self, desired: Desired, observed: Observed) -> Change:
+        """Return what it takes to have the record as it should be."""
+        return change_for(desired, observed, drift=(), cost=Cost.NOTHING)
+
+    def remove(self, mark: Mark, observed: Observed) -> Change:
+        """Return the removal of everything hetctl keeps about the cluster on the node."""
+        return removal(mark, observed)

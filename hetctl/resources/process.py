@@ -1,0 +1,113 @@
+"""What the kinds `worker` and `server` share: a service of ours that runs a binary of a build."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from collections.abc import Mapping
+from typing import Any
+
+from hetctl.resources import layout
+from hetctl.resources.base import Desired, Observed, Reason
+from hetctl.resources.unit import file_drift, unit_drift
+from hetctl.transport.base import Json
+
+
+def process_objects(
+    spec: Mapping[str, Json], made: Mapping[str, Mapping[str, Json]]
+) -> list[Mapping[str, Json]]:
+    """Return the objects of a service for the agent's `observe`.
+
+    Arguments:
+        spec: Of the resource: `unit`, `unit_path`, `port` and, with secrets, `secret_files`.
+        made: File states by path as the agent reported them when it wrote them; empty before.
+    """
+    paths = [
+        spec["unit_path"],
+        *spec.get("support_files", []),
+        *sorted(spec.get("secret_files", {}).values()),
+    ]
+    return [
+        *[{"type": "file", "path": path, "expect": dict(made.get(path) or {})} for path in paths],
+        {"type": "unit", "name": spec["unit"]},
+        {"type": "listener", "port": spec["port"]},
+    ]
+
+
+def process_drift(observed: Observed) -> list[Reason]:
+    """Return how a service differs from what was applied."""
+    if observed.mark is None or observed.unknown:
+        return []
+    spec = observed.mark.spec
+    reasons: list[Reason] = []
+    running = True
+    for item, state in zip(observed.mark.objects, observed.states, strict=False):
+        match item["type"]:
+            case "file":
+                reasons += file_drift(item["path"], state, item.get("expect") or {})
+            case "unit":
+                found = unit_drift(item["name"], state, executable=spec["executable"])
+                running = not found
+                reasons += found
+            case "listener":
+                reasons += [] if not running else _listening(spec, state)
+    return reasons
+
+
+def _listening(spec: Mapping[str, Json], state: Mapping[str, Json]) -> list[Reason]:
+    owners = state.get("owners") or []
+    if not owners:
+        return [Reason(f"nothing listens on port {spec['port']}", drift=True)]
+    strangers = [owner for owner in owners if owner.get("unit") != spec["unit"]]
+    if strangers and len(strangers) == len(owners):
+        return [Reason(f"port {spec['port']} belongs to {describe_owner(strangers[0])}", drift=True)]
+    return []
+
+
+def foreign_listener(desired: Desired, observed: Observed) -> Mapping[str, Any] | None:
+    """Return the process that holds the declared port and is not ours, if there is one."""
+    spec = desired.spec
+    for state in observed.states:
+        for owner in state.get("owners") or []:
+            if owner.get("port") == spec["port"] and not layout.is_ours(str(owner.get("unit") or "")):
+                found: Mapping[str, Any] = owner
+                return found
+    return None
+
+
+def describe_owner(owner: Mapping[str, Json]) -> str:
+    """Return a phrase that names the owner of a socket."""
+    program = owner.get("exe") or owner.get("cmdline") or "an unknown program"
+    unit = f", unit {owner['unit']}" if owner.get("unit") else ""
+    return f"{program} (process {owner.get('pid') or '?'}{unit})"
+
+
+def stop_command(owner: Mapping[str, Json]) -> str:
+    """Return the command that would stop the owner of a socket; hetctl never runs it."""
+    unit = str(owner.get("unit") or "")
+    if unit.endswith(".service") and not unit.startswith(("user@", "session")):
+        return f"systemctl disable --now {unit}"
+    return f"kill {owner.get('pid')}"
+
+
+def fingerprint(salt: str, value: str) -> str:
+    """Return what a mark stores of a secret: an HMAC with the node's own key.
+
+    Arguments:
+        salt: The node's key in hex.
+        value: The secret.
+    """
+    return hmac.new(bytes.fromhex(salt), value.encode(), hashlib.sha256).hexdigest()
+
+
+def secret_drift(desired: Desired, observed: Observed) -> list[Reason]:
+    """Return which secrets differ from those applied; the node's key comes as a state of its own."""
+    if observed.mark is None or observed.unknown:
+        return []
+    salt = next((str(state["salt"]) for state in observed.states if "salt" in state), "")
+    known = observed.mark.facts.get("secrets") or {}
+    return [
+        Reason(f"secret {name} changed", desired.explain.get(name) or desired.position)
+        for name, value in sorted(desired.secrets.items())
+        if not salt or known.get(name) != fingerprint(salt, value)
+    ]

@@ -1,0 +1,63 @@
+"""Kind `server`: the llama-server process of a placement."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from hetctl.resources import marks
+from hetctl.resources.base import Change, Cost, Desired, Mark, Observed, Reason, changed_keys
+from hetctl.resources.comparison import change_for, removal
+from hetctl.resources.process import process_drift, process_objects, secret_drift
+from hetctl.resources.worker import blocked_by_stranger
+from hetctl.transport.base import Json
+
+RENDERED = (
+    "unit_text",
+    "executable",
+    "arguments",
+    "unit_path",
+    "path",
+    "model_path",
+    "protocol",
+    "workers",
+    "secret_files",
+    "support_files",
+)
+
+
+class ServerKind:
+    """A service that answers the OpenAI API with a model spread over its devices."""
+
+    name = "server"
+
+    def objects(self, desired: Desired) -> Sequence[Mapping[str, Json]]:
+        """Return its files, unit and port."""
+        return process_objects(desired.spec, {})
+
+    def compare(self, desired: Desired, observed: Observed) -> Change:
+        """Return what it takes to have this server answer as declared."""
+        settings = desired.spec["settings"]
+        total = settings["context"] * settings["slots"]
+        drift = [*process_drift(observed), *secret_drift(desired, observed)]
+        change = change_for(
+            desired,
+            observed,
+            drift=drift,
+            cost=Cost.NOTHING if _only_proof_changes(desired, observed, drift) else Cost.MODEL_RELOAD,
+            create_cost=Cost.MODEL_RELOAD,
+            rendered=RENDERED,
+            details=(f"-c {total} ({settings['slots']} slots x {settings['context']})",),
+        )
+        return blocked_by_stranger(change, desired, observed)
+
+    def remove(self, mark: Mark, observed: Observed) -> Change:
+        """Return the removal of the service."""
+        return removal(mark, observed, cost=Cost.SERVICE_RESTART)
+
+
+def _only_proof_changes(desired: Desired, observed: Observed, drift: Sequence[Reason]) -> bool:
+    """Return True when nothing but the question asked after a start is new: nothing has to restart."""
+    mark = observed.mark
+    if mark is None or drift or not marks.is_finished(mark):
+        return False
+    return changed_keys(mark.spec, desired.spec) == ["ready"]

@@ -1,0 +1,322 @@
+"""Making and removing the resources that no process runs in: builds, models, packet filters, records.
+
+Each function leaves an unfinished mark first and a proved one last, so that whatever happens in between, the
+next apply knows what is there.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from hetctl.catalog.llama import parse_version
+from hetctl.errors import OperationFailed, ProofFailed
+from hetctl.resources import firewall, marks
+from hetctl.resources.base import Change, Desired, Mark, StepContext
+from hetctl.transport.base import Json, Session
+from hetctl.transport.workstation import Workstation, blocks
+
+UPLOAD_DEADLINE = 24 * 3600.0
+"""Seconds. A large model over a slow link takes its time; a link that stalls is noticed by its keepalive."""
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What every step of one run shares.
+
+    Arguments:
+        cluster: Name of the cluster.
+        workstation: The operator's machine.
+        model_sources: Model name to its file on the operator's machine.
+        shared_paths: For each node the paths that marks of other resources refer to, with those marks.
+        keep_models: True when destroying leaves the weights in place.
+    """
+
+    cluster: str
+    workstation: Workstation
+    model_sources: Mapping[str, Path]
+    shared_paths: Mapping[str, Mapping[str, Sequence[Mark]]]
+    keep_models: bool = False
+
+    def others(self, node: str, path: str, address: str) -> list[Mark]:
+        """Return the marks of other resources, of any cluster, that refer to a path."""
+        found = self.shared_paths.get(node, {}).get(path, ())
+        return [mark for mark in found if (mark.cluster, mark.address) != (self.cluster, address)]
+
+
+def next_generation(change: Change) -> int:
+    """Return the generation a change makes."""
+    return (change.mark.generation if change.mark else 0) + 1
+
+
+def wanted(change: Change) -> Desired:
+    """Return what a change that makes something wants."""
+    if change.desired is None:
+        raise OperationFailed("nothing is declared for it", where=change.address)
+    return change.desired
+
+
+def begin(work: Work, session: Session, change: Change) -> None:
+    """Leave the mark of something unfinished: it still owns what the last proved one owned."""
+    old = change.mark
+    marks.store(
+        session,
+        marks.mark_for(
+            wanted(change),
+            cluster=work.cluster,
+            generation=next_generation(change),
+            state=marks.UNFINISHED,
+            objects=old.objects if old else (),
+            facts=old.facts if old else {},
+        ),
+    )
+
+
+def finish(
+    work: Work,
+    session: Session,
+    change: Change,
+    *,
+    objects: Sequence[Mapping[str, Json]] = (),
+    facts: Mapping[str, Json] | None = None,
+) -> None:
+    """Leave the mark of something proved."""
+    marks.store(
+        session,
+        marks.mark_for(
+            wanted(change),
+            cluster=work.cluster,
+            generation=next_generation(change),
+            state=marks.PROVED,
+            objects=tuple(objects),
+            facts=facts,
+        ),
+    )
+
+
+def put_text(session: Session, path: str, text: str, *, mode: int = 0o644) -> Mapping[str, Json]:
+    """Write a small file and return its state as later observations will see it."""
+    content = text.encode()
+    answer = session.call(
+        "put_file",
+        {
+            "path": path,
+            "mode": mode,
+            "uid": 0,
+            "gid": 0,
+            "sha256": hashlib.sha256(content).hexdigest(),
+            "size": len(content),
+        },
+        upload=[content],
+    )
+    state: Mapping[str, Json] = answer["state"]
+    return state
+
+
+def systemd(session: Session, action: str, *units: str, deadline: float = 120.0) -> None:
+    """Run one systemctl action.
+
+    Raises:
+        OperationFailed: systemd refused or the job failed; carries its words.
+    """
+    answer = session.call("systemd", {"action": action, "units": list(units)}, deadline=deadline)
+    if answer["exit"] != 0:
+        raise OperationFailed(
+            f"systemctl {action} {' '.join(units)} failed",
+            where=session.node,
+            why=str(answer["stderr"]).strip(),
+        )
+
+
+def record_member(work: Work, context: StepContext, change: Change) -> None:
+    """Write a node's member record."""
+    session = context.sessions[change.node]
+    session.call("write_members", {"cluster": work.cluster, "members": dict(wanted(change).spec)})
+    finish(work, session, change)
+
+
+def forget_cluster(work: Work, context: StepContext, change: Change) -> None:
+    """Remove the member record and everything hetctl keeps of the cluster on a node."""
+    context.sessions[change.node].call("remove_cluster", {"cluster": work.cluster})
+
+
+def install_build(work: Work, context: StepContext, change: Change) -> None:
+    """Put a compiled build in place on a node and prove that it runs there."""
+    session, spec = context.sessions[change.node], wanted(change).spec
+    path = spec["path"]
+    begin(work, session, change)
+    files = _present_tree(work, session, change)
+    if files is None:
+        archive = work.workstation.build_archive(spec["key"])
+        answer = session.call(
+            "put_tree",
+            {"path": path, "mode": 0o755},
+            deadline=UPLOAD_DEADLINE,
+            upload=_measured(archive, context, "sending the build"),
+        )
+        files = answer["files"]
+    prove_installed(session, spec)
+    finish(work, session, change, objects=[{"type": "tree", "path": path, "files": files}])
+
+
+def _present_tree(work: Work, session: Session, change: Change) -> Sequence[Json] | None:
+    """Return the file list of a directory that another resource's mark vouches for, if it is whole."""
+    path = wanted(change).spec["path"]
+    for mark in work.others(change.node, path, change.address):
+        for item in mark.objects:
+            if item.get("type") == "tree" and item.get("path") == path:
+                state = session.call("observe", {"objects": [dict(item)]})["states"][0]
+                if state.get("exists") and not any(
+                    state.get(key) for key in ("missing", "different", "extra")
+                ):
+                    files: Sequence[Json] = item["files"]
+                    return files
+    return None
+
+
+def prove_installed(session: Session, spec: Mapping[str, Json]) -> None:
+    """Prove that a node can run a build and that it is the one that was declared.
+
+    Raises:
+        ProofFailed: A library is missing or too old, or the binary says another version.
+    """
+    path = spec["path"]
+    for binary in spec["binaries"]:
+        answer = session.call("run", {"argv": ["ldd", f"{path}/{binary}"], "env": {}})
+        text = f"{answer['stdout']}\n{answer['stderr']}"
+        lacking = [line.strip() for line in text.splitlines() if "not found" in line]
+        if lacking:
+            raise ProofFailed(
+                f"{binary} cannot run here",
+                where=session.node,
+                why="\n".join(lacking),
+                fix="install the missing library, or compile on a node with an older C library (builds: on)",
+            )
+    answer = session.call("run", {"argv": [f"{path}/{spec['server_binary']}", "--version"], "env": {}})
+    said = f"{answer['stderr']}\n{answer['stdout']}"
+    version = parse_version(said)
+    if version is None or (version.build, version.commit) != (spec["number"], spec["commit"]):
+        found = f"build {version.build}, commit {version.commit}" if version else "no version"
+        raise ProofFailed(
+            f"the binary says {found}; declared are build {spec['number']}, commit {spec['commit']}",
+            where=f"{session.node}:{path}",
+            why="" if version else said.strip()[:400],
+        )
+
+
+def remove_build(work: Work, context: StepContext, change: Change) -> None:
+    """Remove a build that no other resource refers to."""
+    _remove_path(work, context, change, "path")
+
+
+def remove_model(work: Work, context: StepContext, change: Change) -> None:
+    """Remove a model's directory unless it is to be kept."""
+    if not work.keep_models:
+        _remove_path(work, context, change, "directory")
+    else:
+        marks.erase(context.sessions[change.node], _mark(change))
+
+
+def _remove_path(work: Work, context: StepContext, change: Change, key: str) -> None:
+    session, mark = context.sessions[change.node], _mark(change)
+    path = mark.spec[key]
+    if not work.others(change.node, path, change.address):
+        session.call(
+            "remove", {"paths": [path], "empty_directories": [path.rpartition("/")[0]]}, deadline=600
+        )
+    marks.erase(session, mark)
+
+
+def _mark(change: Change) -> Mark:
+    if change.mark is None:
+        raise OperationFailed("there is no mark to remove it by", where=change.address)
+    return change.mark
+
+
+def put_model(work: Work, context: StepContext, change: Change) -> None:
+    """Put a model's file in place; one that is whole already is not sent again."""
+    session, spec = context.sessions[change.node], wanted(change).spec
+    begin(work, session, change)
+    asked = {"objects": [{"type": "file", "path": spec["path"], "hash": True}]}
+    state = session.call("observe", asked, deadline=1800)["states"][0]
+    if not state.get("exists") or state.get("sha256") != spec["sha256"]:
+        source = work.model_sources[spec["model"]]
+        answer = session.call(
+            "put_file",
+            {
+                "path": spec["path"],
+                "mode": 0o644,
+                "uid": 0,
+                "gid": 0,
+                "sha256": spec["sha256"],
+                "size": spec["size"],
+            },
+            deadline=UPLOAD_DEADLINE,
+            upload=_measured(source, context, f"sending {source.name}"),
+        )
+        state = answer["state"]
+    finish(work, session, change, objects=[{"type": "file", "path": spec["path"], "expect": dict(state)}])
+
+
+def _measured(path: Path, context: StepContext, message: str) -> Iterator[bytes]:
+    """Yield a file's blocks and report how far it is."""
+    total, sent = path.stat().st_size, 0
+    for block in blocks(path):
+        yield block
+        sent += len(block)
+        context.progress(message, done=sent, total=total, unit="bytes")
+
+
+def raise_firewall(work: Work, context: StepContext, change: Change) -> None:
+    """Put packet filter rules in force, now and at each boot."""
+    session, spec = context.sessions[change.node], wanted(change).spec
+    begin(work, session, change)
+    made = {
+        spec["rules_path"]: put_text(session, spec["rules_path"], spec["rules"]),
+        spec["unit_path"]: put_text(session, spec["unit_path"], spec["unit_text"]),
+    }
+    answer = session.call("nft", {"script": spec["rules"]})
+    if answer["exit"] != 0:
+        raise OperationFailed("nft refused the rules", where=session.node, why=str(answer["stderr"]))
+    systemd(session, "daemon-reload")
+    systemd(session, "enable", spec["unit"])
+    systemd(session, "start", spec["unit"])
+    table = {"type": "nft_table", "family": firewall.FAMILY, "name": spec["table"]}
+    state = session.call("observe", {"objects": [table]})["states"][0]
+    if not state.get("exists"):
+        raise ProofFailed(
+            f"the table {spec['table']} is not in the kernel",
+            where=session.node,
+            why=str(state.get("unavailable") or ""),
+        )
+    made["table"] = state
+    finish(work, session, change, objects=firewall.observed_objects(spec, made))
+
+
+def lower_firewall(work: Work, context: StepContext, change: Change) -> None:  # noqa: ARG001 - all removals have one signature
+    """Remove a packet filter table, its unit and its file."""
+    session, mark = context.sessions[change.node], _mark(change)
+    spec = mark.spec
+    take_unit_away(session, spec["unit"], spec["unit_path"])
+    table = f"table {firewall.FAMILY} {spec['table']}"
+    answer = session.call("nft", {"script": f"{table}\ndelete {table}\n"})
+    if answer["exit"] != 0:
+        raise OperationFailed(
+            "nft refused to delete the table", where=session.node, why=str(answer["stderr"])
+        )
+    session.call("remove", {"paths": [spec["rules_path"]], "empty_directories": []})
+    marks.erase(session, mark)
+
+
+def take_unit_away(session: Session, unit: str, unit_path: str) -> None:
+    """Stop and disable a unit of ours and remove its file; all of it may be gone already."""
+    state = session.call("observe", {"objects": [{"type": "unit", "name": unit}]})["states"][0]
+    if state.get("load") not in (None, "", "not-found"):
+        systemd(session, "stop", unit, deadline=180)
+        systemd(session, "disable", unit)
+    session.call("remove", {"paths": [unit_path], "empty_directories": []})
+    systemd(session, "daemon-reload")
+    if state.get("active") == "failed":
+        systemd(session, "reset-failed", unit)
