@@ -228,10 +228,20 @@ SCHEMAS: dict[str, type[Document]] = {
 
 
 def schema_text(name: str) -> str:
-    """Return the JSON schema of a document as it lies in `schemas/`."""
+    """Return the JSON schema of a document as it lies in `schemas/`.
+
+    It allows fields it does not know: a newer version may add some, and readers must not stumble over them.
+    """
     schema = SCHEMAS[name].model_json_schema(mode="serialization")
-    whole = {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        **schema,
-    }
+    whole = {"$schema": "https://json-schema.org/draft/2020-12/schema", **_open(schema)}
     return json.dumps(whole, indent=2, ensure_ascii=False) + "\n"
+
+
+def _open(schema: Any) -> Any:
+    if isinstance(schema, dict):
+        return {
+            key: _open(value)
+            for key, value in schema.items()
+            if not (key == "additionalProperties" and value is False)
+        }
+    return [_open(item) for item in schema] if isinstance(schema, list) else schema

@@ -31,7 +31,7 @@ class Part(BaseModel):
         serialize_by_alias=True,
         extra="forbid",
         frozen=True,
-        from_attributes=True,
+        json_schema_serialization_defaults_required=True,
     )
 
 

@@ -58,6 +58,11 @@ def counts_text(counts: PlanCounts, plan: Plan) -> str:
 
 def _closing(plan: Plan, terminal: Terminal, next_command: str, *, prune: bool) -> list[str]:
     lines = []
+    errors = sum(finding.severity is Severity.ERROR for finding in plan.findings)
+    if errors:
+        lines.append(
+            terminal.red(f"apply changes nothing before {counted(errors, 'error is', 'errors are')} mended")
+        )
     if plan.removals and not prune:
         lines.append(
             terminal.red(f"{counted(len(plan.removals), 'removal')} left out: add --prune to execute")
@@ -84,7 +89,8 @@ def _gangs(plan: Plan, terminal: Terminal) -> Iterator[list[str]]:
         change for change in plan.changes if change.gang is not None and change.action is not Action.NONE
     ]
     for name in dict.fromkeys(change.gang for change in touched if change.gang is not None):
-        summaries.setdefault(name, GangSummary(name, Action.UPDATE))
+        actions = {change.action for change in touched if change.gang == name}
+        summaries.setdefault(name, GangSummary(name, actions.pop() if len(actions) == 1 else Action.UPDATE))
     # The outage leads: what goes down is what a reader must not miss.
     for summary in sorted(summaries.values(), key=lambda summary: not summary.outage):
         members = [change for change in touched if change.gang == summary.placement]
@@ -156,8 +162,8 @@ def _verb(change: Change) -> str:
 
 def _explanation(change: Change, plan: Plan, told: Sequence[Reason]) -> str:
     untold = [_reason(reason) for reason in change.reasons if reason not in told]
-    if change.details and not any(reason.drift for reason in change.reasons):
-        untold = []
+    if change.details and change.action is Action.CREATE:
+        untold = []  # that it is new is said already
     words = [*change.details, *untold]
     waits = plan.waits_for(change)
     if waits:

@@ -1,0 +1,5 @@
+"""`python -m hetctl`."""
+
+from hetctl.cli.main import main
+
+main()

@@ -1,0 +1,1 @@
+"""The commands: each reads its arguments, calls an operation and prints what came of it."""
