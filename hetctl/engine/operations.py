@@ -15,7 +15,8 @@ from hetctl.engine.run import run
 from hetctl.engine.sessions import Sessions, opened
 from hetctl.errors import ExitCode, LockHeld, PlanStale
 from hetctl.resources.base import Action, Mark, Step
-from hetctl.resources.provider import Plan, Provider, Purpose, Severity, Target
+from hetctl.resources.provider import Plan, Provider, Purpose, Target
+from hetctl.rules.finding import Severity
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,13 +13,13 @@ from hetctl.resources.base import Change, Reason
 from hetctl.resources.provider import (
     DeviceRow,
     Endpoint,
-    Finding,
     GangSummary,
     Gate,
     MemberStatus,
     PlacementStatus,
     Plan,
 )
+from hetctl.rules.finding import Finding
 
 
 class Part(BaseModel):

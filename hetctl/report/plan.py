@@ -9,7 +9,8 @@ from hetctl.engine.plan import PlanCounts, count
 from hetctl.report.figures import columns, counted, estimate, gibibytes
 from hetctl.report.terminal import Terminal
 from hetctl.resources.base import Action, Change, Cost, Reason
-from hetctl.resources.provider import DeviceRow, Finding, GangSummary, Gate, Plan, Purpose, Severity
+from hetctl.resources.provider import DeviceRow, GangSummary, Gate, Plan, Purpose
+from hetctl.rules.finding import Finding, Severity
 
 SIGNS = {
     Action.NONE: " ",

@@ -11,7 +11,6 @@ from pathlib import Path
 
 from hetctl.errors import Position
 from hetctl.facts.node import NodeFacts
-from hetctl.fit.gguf import Header
 from hetctl.manifest.references import DeviceKind, Resolved, ResolvedPlacement
 from hetctl.manifest.secrets import SecretRef
 from hetctl.resources import layout
@@ -30,13 +29,28 @@ from hetctl.resources.topology import (
 
 
 @dataclass(frozen=True, slots=True)
+class ModelShape:
+    """What placing a model needs to know of it.
+
+    Arguments:
+        block_count: Repeating layers, prediction layers included.
+        embedding_length: Numbers in an embedding.
+        size: Of the file, in bytes.
+    """
+
+    block_count: int
+    embedding_length: int
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
 class Inputs:
     """What the desired state follows from.
 
     Arguments:
         resolved: The manifest with its references looked up.
         survey: What the nodes said.
-        headers: GGUF header of each model.
+        shapes: What the header of each model says.
         digests: sha256 of each model file and each source archive, by path.
         rpc_headers: Text of each build's ggml-rpc.h.
         wait_script: Content of the script a head runs before it starts.
@@ -46,7 +60,7 @@ class Inputs:
 
     resolved: Resolved
     survey: Survey
-    headers: Mapping[str, Header]
+    shapes: Mapping[str, ModelShape]
     digests: Mapping[Path, str]
     rpc_headers: Mapping[str, str]
     wait_script: str
@@ -165,9 +179,7 @@ def _taken_ports(inputs: Inputs) -> dict[str, frozenset[int]]:
         taken[item.head].add(item.port)
     for node, reading in inputs.survey.readings.items():
         ports = taken.setdefault(node, set())
-        ports |= {
-            listener.port for listener in reading.facts.listeners if not layout.is_ours(listener.unit)
-        }
+        ports |= {listener.port for listener in reading.facts.listeners if not layout.is_ours(listener.unit)}
         ports |= {int(mark.spec["port"]) for mark in reading.foreign if "port" in mark.spec}
         ports |= {int(mark.spec["port"]) for mark in reading.marks.values() if mark.kind == "worker"}
     return {node: frozenset(ports) for node, ports in taken.items()}

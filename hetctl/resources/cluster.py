@@ -9,14 +9,14 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from hetctl.errors import OperationFailed, UsageError
+from hetctl.errors import ModelUnreadable, OperationFailed, UsageError
 from hetctl.facts.node import NodeFacts, parse_node_facts
-from hetctl.fit.gguf import Header, read_header
+from hetctl.fit.gguf import read_header
 from hetctl.manifest import load
 from hetctl.manifest.references import Resolved, resolve
 from hetctl.manifest.secrets import SecretRef
 from hetctl.resources import inspection, summary
-from hetctl.resources.arrangement import Inputs
+from hetctl.resources.arrangement import Inputs, ModelShape
 from hetctl.resources.base import Action, Address, Change, Desired, Kind, Mark, Step, StepContext, digest
 from hetctl.resources.compiling import CompileOrder, compile_build, jobs_for
 from hetctl.resources.coupling import couple
@@ -122,9 +122,9 @@ class ClusterProvider:
         return {path: self.workstation.digest(path) for path in paths}
 
     @cached_property
-    def _headers(self) -> Mapping[str, Header]:
+    def _shapes(self) -> Mapping[str, ModelShape]:
         used = sorted({item.model for item in self.resolved.placements.values()})
-        return {name: read_header(self.resolved.models[name]) for name in used}
+        return {name: _shape(self.resolved.models[name]) for name in used}
 
     # -- reaching nodes ------------------------------------------------------------------------------------
 
@@ -202,7 +202,7 @@ class ClusterProvider:
             Inputs(
                 resolved=self.resolved,
                 survey=survey,
-                headers=self._headers,
+                shapes=self._shapes,
                 digests=self._digests,
                 rpc_headers={name: self.workstation.source(archives[name]).rpc_header for name in built},
                 wait_script=agent_bundle().sources[WAIT_SCRIPT],
@@ -253,7 +253,7 @@ class ClusterProvider:
 
     def summaries(self, plan: Plan, survey: Survey) -> tuple[GangSummary, ...]:
         """Return what the plan means for each placement it touches."""
-        return summary.summarise(plan, survey, self.resolved, self._headers)
+        return summary.summarise(plan, survey, self.resolved, self._shapes)
 
     # -- executing -----------------------------------------------------------------------------------------
 
@@ -392,3 +392,25 @@ class ClusterProvider:
                 fix=f"hetctl apply {self.manifest}",
             )
         return inspection.ask(session, mark.spec, prompt, emit)
+
+
+def _shape(path: Path) -> ModelShape:
+    """Return what the header of a model file says.
+
+    Raises:
+        ModelUnreadable: It is no GGUF file, or cut off.
+    """
+    size = path.stat().st_size
+    with path.open("rb") as stream:
+        header = read_header(stream, name=str(path), size=size)
+    architecture = header.metadata.get("general.architecture")
+    blocks = header.metadata.get(f"{architecture}.block_count")
+    width = header.metadata.get(f"{architecture}.embedding_length")
+    if not isinstance(blocks, int) or not isinstance(width, int):
+        raise ModelUnreadable(
+            "the model's header does not say how many layers it has",
+            where=str(path),
+            why=f"architecture {architecture!r} without block_count or embedding_length",
+            fix="give the file of a language model; a projector or an adapter is none",
+        )
+    return ModelShape(block_count=blocks, embedding_length=width, size=size)

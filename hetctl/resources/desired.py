@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from hetctl.facts.node import NodeFacts
@@ -19,8 +20,10 @@ from hetctl.resources.desired_process import (
 )
 from hetctl.resources.firewall import PortRule
 from hetctl.resources.member import member_address
-from hetctl.resources.provider import DesiredState, Endpoint, Finding, Severity
+from hetctl.resources.provider import DesiredState, Endpoint
 from hetctl.resources.topology import LOOPBACK, Topology
+from hetctl.rules import readiness
+from hetctl.rules.finding import Finding
 from hetctl.transport.base import Json
 
 
@@ -49,6 +52,7 @@ def desired_state(inputs: Inputs) -> DesiredState:
         found.resources.append(model_resource(inputs, model, node))
     for item in placements:
         _placement(inputs, item, arranged[item.name], builds[item.build], found)
+    found.findings += _node_findings(inputs, found.resources)
     return DesiredState(
         resources=tuple(found.resources), findings=tuple(found.findings), endpoints=tuple(found.endpoints)
     )
@@ -127,7 +131,7 @@ def _placement(
     found.resources += workers
     found.resources.append(server_resource(inputs, item, topology, binaries, firewalls.get(item.head)))
     found.endpoints.append(_endpoint(inputs, item))
-    found.findings += _exposure_findings(inputs, item, topology)
+    found.findings += _findings(inputs, item, topology)
 
 
 def _endpoint(inputs: Inputs, item: ResolvedPlacement) -> Endpoint:
@@ -146,43 +150,43 @@ def _endpoint(inputs: Inputs, item: ResolvedPlacement) -> Endpoint:
     )
 
 
-def _exposure_findings(inputs: Inputs, item: ResolvedPlacement, topology: Topology) -> list[Finding]:
-    found = []
-    listen = item.listen or (listen_address(inputs, item.head),)
-    if not item.placement.server.api_keys and any(not address.startswith("127.") for address in listen):
-        found.append(
-            Finding(
-                code="API_OPEN",
-                severity=Severity.WARNING,
-                where=f"server/{item.name}",
-                what=f"everybody who reaches {', '.join(listen)} port {item.port} can use it",
-                fix="give it `server: {apiKeys: {me: {env: NAME}}}` or `listen: [127.0.0.1]`",
-                position=inputs.position("placements", item.name, "server"),
-            )
-        )
-    if item.placement.rpc.exposure == "address" and any(
-        worker.node != item.head for worker in topology.workers
-    ):
-        found.append(
-            Finding(
-                code="RPC_OPEN",
-                severity=Severity.WARNING,
-                where=f"placement {item.name}",
-                what="nothing keeps strangers from its workers: whoever connects can run code there",
-                fix="leave out `rpc.exposure`, so that a packet filter lets only the head in",
-                position=inputs.position("placements", item.name, "rpc", "exposure"),
-            )
-        )
-    for worker in topology.workers:
-        reading = inputs.reading(worker.node)
-        if reading is not None and worker.node != item.head and "nft" not in reading.facts.tools:
-            found.append(
-                Finding(
-                    code="NFTABLES_MISSING",
-                    severity=Severity.ERROR,
-                    where=worker.node,
-                    what="the packet filter tool nft is not there, so the worker's port cannot be closed",
-                    fix="apt install nftables on that node",
-                )
+def _findings(inputs: Inputs, item: ResolvedPlacement, topology: Topology) -> list[Finding]:
+    where, placement = ("placements", item.name), item.placement
+    found = readiness.open_api(
+        f"server/{item.name}",
+        item.listen or (listen_address(inputs, item.head),),
+        item.port,
+        keys=bool(placement.server.api_keys),
+        position=inputs.position(*where, "server"),
+    )
+    remote = [worker.node for worker in topology.workers if worker.node != item.head]
+    if placement.rpc.exposure == "address" and remote:
+        found += readiness.open_workers(f"placement {item.name}", inputs.position(*where, "rpc", "exposure"))
+    guarded = remote if placement.rpc.exposure == "firewall" else []
+    if placement.server.allow_from:
+        guarded = [item.head, *guarded]
+    for node in dict.fromkeys(guarded):
+        if reading := inputs.reading(node):
+            found += readiness.needs_packet_filter(node, reading.facts, inputs.position("nodes", node))
+    return found
+
+
+def _node_findings(inputs: Inputs, resources: Sequence[Desired]) -> list[Finding]:
+    """Return what the nodes lack for the resources that should stand on them."""
+    found: list[Finding] = []
+    for node, reading in inputs.survey.readings.items():
+        here = [item for item in resources if item.node == node]
+        where = inputs.position("nodes", node)
+        if any(item.kind in ("worker", "server") for item in here):
+            found += readiness.needs_systemd(node, reading.facts, where)
+        models = [item for item in here if item.kind == "model" and item.address not in reading.marks]
+        if models:
+            found += readiness.needs_room(
+                node,
+                reading.facts,
+                path=inputs.paths(node).models,
+                wanted=sum(item.spec["size"] for item in models),
+                what=", ".join(item.spec["model"] for item in models),
+                position=models[0].position,
             )
     return found

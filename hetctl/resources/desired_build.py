@@ -26,7 +26,7 @@ from hetctl.resources.compiling import (
     toolchain_of,
     version_tuple,
 )
-from hetctl.resources.provider import Finding, Severity
+from hetctl.rules.finding import Finding, Severity
 from hetctl.transport.base import Json
 
 LOCAL = "local"

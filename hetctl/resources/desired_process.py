@@ -9,7 +9,7 @@ from hetctl.catalog.flags import Program, flags_for
 from hetctl.catalog.llama import executable_name
 from hetctl.catalog.logs import rpc_buffer
 from hetctl.errors import HetctlError, Position
-from hetctl.fit.placement import SplitArguments, Weight, auto_layers, split_arguments
+from hetctl.fit.placement import Capacity, SplitArguments, auto_layers, split_arguments
 from hetctl.manifest.references import DeviceKind, ResolvedPlacement
 from hetctl.resources import layout
 from hetctl.resources.arrangement import Inputs, listen_address, source_address
@@ -190,7 +190,7 @@ def worker_resource(
 
 def _layers(inputs: Inputs, item: ResolvedPlacement, topology: Topology) -> tuple[tuple[int, ...], int]:
     """Return the layers of each offloaded device and those on the head's own CPU."""
-    blocks = inputs.headers[item.model].block_count
+    blocks = inputs.shapes[item.model].block_count
     offloaded = [device for device in topology.devices if device.kind is not DeviceKind.HEAD_CPU]
     if not offloaded:
         return (), blocks
@@ -200,14 +200,14 @@ def _layers(inputs: Inputs, item: ResolvedPlacement, topology: Topology) -> tupl
     recorded = _recorded_layers(inputs, item, [device.reference for device in offloaded], blocks)
     if recorded is not None:
         return recorded, 0
-    weights = []
+    capacities = []
     for device in offloaded:
         if device.kind is DeviceKind.GPU:
             gpu = inputs.resolved.cluster.nodes[device.node].gpus[device.name]
-            weights.append(Weight(memory=gpu.memory or 0, reserve=gpu.reserve))
+            capacities.append(Capacity(memory=gpu.memory or 0, reserve=gpu.reserve))
         else:
-            weights.append(Weight(memory=None, reserve=0))
-    return tuple(auto_layers(weights, blocks)), 0
+            capacities.append(Capacity(memory=None))
+    return tuple(auto_layers(capacities, blocks)), 0
 
 
 def _recorded_layers(
@@ -233,11 +233,11 @@ def server_resource(
     """Return the server of a placement."""
     decision, protocol = binaries.decision, binaries.protocol
     placement, node = item.placement, item.head
-    header = inputs.headers[item.model]
+    shape = inputs.shapes[item.model]
     offloaded, on_cpu = _layers(inputs, item, topology)
     split: SplitArguments | None = None
     if offloaded:
-        split = split_arguments(offloaded, cpu=on_cpu, block_count=header.block_count)
+        split = split_arguments(offloaded, cpu=on_cpu, block_count=shape.block_count)
     directory = layout.build_directory(inputs.paths(node), decision.key)
     model = model_resource(inputs, item.model, node)
     unit = layout.unit_name(inputs.cluster, item.name, "server")
@@ -321,7 +321,7 @@ def server_resource(
                 "prompt": placement.ready.prompt or DEFAULT_PROMPT,
                 "expect": placement.ready.expect,
                 "within": within,
-                "dimensions": header.embedding_length if placement.task == "embedding" else None,
+                "dimensions": shape.embedding_length if placement.task == "embedding" else None,
             },
             "unit": unit,
             "unit_path": layout.unit_path(unit),

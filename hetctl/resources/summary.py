@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from hetctl.fit.gguf import Header
 from hetctl.manifest.references import Resolved
+from hetctl.resources.arrangement import ModelShape
 from hetctl.resources.base import Action, Change, Cost
 from hetctl.resources.provider import DeviceRow, GangSummary, Plan, Survey
 
@@ -20,7 +20,7 @@ def summarise(
     plan: Plan,
     survey: Survey,  # noqa: ARG001 - free memory will come from it
     resolved: Resolved,
-    headers: Mapping[str, Header],
+    shapes: Mapping[str, ModelShape],
 ) -> tuple[GangSummary, ...]:
     """Return a summary of every placement that the plan touches."""
     names = dict.fromkeys(change.gang for change in plan.changes if change.gang is not None)
@@ -28,12 +28,12 @@ def summarise(
     for name in names:
         members = [change for change in plan.changes if change.gang == name]
         if any(change.pending or change.action is Action.BLOCKED for change in members):
-            found.append(_summary(name, members, resolved, headers))
+            found.append(_summary(name, members, resolved, shapes))
     return tuple(found)
 
 
 def _summary(
-    name: str, members: Sequence[Change], resolved: Resolved, headers: Mapping[str, Header]
+    name: str, members: Sequence[Change], resolved: Resolved, shapes: Mapping[str, ModelShape]
 ) -> GangSummary:
     item = resolved.placements.get(name)
     cost = max((change.cost for change in members), key=_COSTS.index)
@@ -46,7 +46,7 @@ def _summary(
     restarting = action is Action.UPDATE and cost is not Cost.NOTHING
     seconds = None
     if item is not None and action is not Action.REMOVE and cost is not Cost.NOTHING:
-        size = headers[item.model].size
+        size = shapes[item.model].size
         seconds = round(SECONDS_PER_START + size / BYTES_PER_SECOND)
     return GangSummary(
         placement=name,

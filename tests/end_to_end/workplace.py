@@ -48,7 +48,7 @@ class Workplace:
         """Return a workplace that may log in to the hosts of a lab as root."""
         home = directory / "home"
         (home / ".ssh").mkdir(parents=True, exist_ok=True)
-        (home / ".ssh" / "config").write_text(lab.ssh_config)
+        (home / ".ssh" / "config").write_text(lab.ssh_config())
         return cls(directory, {**environment, "HOME": str(home), "PYTHONPATH": str(CHECKOUT), "NO_COLOR": "1"})
 
     @property

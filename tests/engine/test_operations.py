@@ -11,7 +11,8 @@ from hetctl.engine.operations import ApplyOptions, apply, destroy, diff, diff_co
 from hetctl.engine.outcome import Result
 from hetctl.errors import ExitCode, LockHeld, PlanStale, worst
 from hetctl.resources.base import Action, Desired
-from hetctl.resources.provider import DesiredState, Finding, Gate, Severity
+from hetctl.resources.provider import DesiredState, Gate
+from hetctl.rules.finding import Finding, Severity
 from tests.engine.toy import ToyCluster, ToyNode, Yes, cluster_of, redeclared, toy
 
 ALL = ApplyOptions(prune=True)
