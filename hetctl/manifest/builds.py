@@ -18,6 +18,7 @@ from hetctl.manifest.values import (
     Text,
     Variable,
     Version,
+    reject,
 )
 
 BackendName = Literal["cpu", "cuda", "hip", "sycl", "vulkan"]
@@ -61,8 +62,26 @@ class NodeBuild(Section):
     cmake: dict[Variable, Option] = key({}, "CMake options that replace the build's.", shown="none")
 
 
-def _listed(value: Any) -> Any:
-    return [value] if isinstance(value, dict) else value
+def _sources(value: Any) -> Any:
+    """Take a single source for a list of one."""
+    if isinstance(value, (list, tuple)):
+        return value
+    if isinstance(value, dict):
+        return [value]
+    raise reject(value, "a mapping", "for example {archive: llama.cpp.tar.gz}")
+
+
+def _files(value: Any) -> Any:
+    """Take a single file for a list of one."""
+    if isinstance(value, (list, tuple)):
+        return value
+    if isinstance(value, str):
+        return [value]
+    raise reject(value, "a file name", "for example ./gemma.gguf")
+
+
+Alternatives = Annotated[tuple[BuildSource, ...], Field(min_length=1)]
+Parts = Annotated[tuple[Text, ...], Field(min_length=1)]
 
 
 class Build(Section):
@@ -70,7 +89,9 @@ class Build(Section):
 
     version: Version = key(..., "Version that the binaries will report, such as b11434.")
     source: Annotated[
-        tuple[BuildSource, ...], Field(strict=False, min_length=1), BeforeValidator(_listed)
+        tuple[BuildSource, ...],
+        Field(strict=False, min_length=1),
+        BeforeValidator(_sources, json_schema_input_type=BuildSource | Alternatives),
     ] = key(..., "Where the source comes from; in a list, alternatives for one and the same code.")
     backends: Annotated[
         Annotated[Literal["auto"], WORD]
@@ -97,7 +118,7 @@ class Model(Section):
     source: Annotated[
         tuple[Text, ...],
         Field(strict=False, min_length=1),
-        BeforeValidator(lambda value: [value] if isinstance(value, str) else value),
+        BeforeValidator(_files, json_schema_input_type=Text | Parts),
     ] = key(..., "GGUF file on the operator's machine, relative to this manifest file.")
     sha256: Sha256 | None = key(None, "Digest the file must have.", shown="not checked")
     alias: Text | None = key(

@@ -18,6 +18,7 @@ from hetctl.manifest.values import (
     Uuid,
     Variable,
     Watts,
+    reject,
 )
 
 Env = dict[Variable, str]
@@ -25,9 +26,9 @@ Env = dict[Variable, str]
 
 
 class Ssh(Section):
-    """How to log in to a node. What is not given here comes from ~/.ssh/config, ProxyJump included."""
+    """How to log in to a node. ~/.ssh/config is honoured, ProxyJump included."""
 
-    user: Text | None = key(None, "Login name.", shown="as in ~/.ssh/config, else root")
+    user: Text | None = key(None, "Login name.", shown="root")
     port: Port | None = key(None, "TCP port of the SSH server.", shown="as in ~/.ssh/config, else 22")
     identity: Text | None = key(
         None,
@@ -83,13 +84,18 @@ class Match(Section):
 
 
 def _match(value: Any) -> Any:
-    return {"model": value} if isinstance(value, str) and value else value
+    """Take a text for the model name of a card."""
+    if isinstance(value, str):
+        return {"model": value}
+    if isinstance(value, (dict, Match)):
+        return value
+    raise reject(value, "a card's model name or a mapping", "for example RTX 3090, or {pci: ...}")
 
 
 class Gpu(Section):
     """One card."""
 
-    match: Annotated[Match, BeforeValidator(_match)] = key(
+    match: Annotated[Match, BeforeValidator(_match, json_schema_input_type=Text | Match)] = key(
         ..., "Which card of the machine it is: its model name, or a mapping with uuid, pci or model."
     )
     memory: Size | None = key(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, WithJsonSchema
+from pydantic_core import PydanticCustomError
 
 from hetctl.manifest.nodes import Env
 from hetctl.manifest.secrets import SecretRef
@@ -29,6 +30,7 @@ from hetctl.manifest.values import (
     Seconds,
     Size,
     Text,
+    reject,
     size,
 )
 
@@ -36,7 +38,13 @@ CacheType = Literal["f32", "f16", "bf16", "q8_0", "q4_0", "q4_1", "iq4_nl", "q5_
 
 
 def _cache_ram(value: Any) -> Any:
-    return value if value in ("auto", "off", "unlimited") else size(value)
+    """Take a size in its unit, or one of three words."""
+    if value in ("auto", "off", "unlimited"):
+        return value
+    try:
+        return size(value)
+    except PydanticCustomError as error:
+        raise reject(value, "auto, off, unlimited or a size", (error.context or {})["hint"]) from error
 
 
 CacheRam = Annotated[

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import os
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -10,7 +11,7 @@ from hetctl.errors import ManifestInvalid
 from hetctl.manifest.cluster import Cluster
 from hetctl.manifest.draft import Draft
 from hetctl.manifest.lookup import find, find_build, find_devices, find_host
-from hetctl.manifest.nodes import Host, Node
+from hetctl.manifest.nodes import Host, Node, Ssh
 from hetctl.manifest.placements import Placement
 from hetctl.manifest.problem_list import ProblemList, arranged
 from hetctl.manifest.resolved import (
@@ -22,6 +23,7 @@ from hetctl.manifest.resolved import (
     ResolvedPlacement,
     devices_of,
 )
+from hetctl.manifest.secrets import SecretRef
 from hetctl.manifest.source import KeyPath
 
 __all__ = [
@@ -86,11 +88,29 @@ def _node(cluster: Cluster, name: str, host: Host) -> ResolvedNode:
         local=local,
         address=address,
         rpc_address=host.rpc_address or fallback,
-        ssh=cluster.ssh_of(name),
+        ssh=_with_identity(cluster, name),
         paths=host.paths,
         env=host.env,
         vm=not isinstance(host, Node),
     )
+
+
+def _with_identity(cluster: Cluster, name: str) -> Ssh:
+    """Return how to log in, the key file's path made independent of the working directory."""
+    ssh = cluster.ssh_of(name)
+    if ssh.identity is None:
+        return ssh
+    section = "nodes" if name in cluster.nodes else "vms"
+    own = cluster.host(name).ssh.identity is not None
+    path = (section, name, "ssh", "identity") if own else ("ssh", "identity")
+    return ssh.model_copy(update={"identity": str(local_path(cluster, path, ssh.identity))})
+
+
+def _with_file(cluster: Cluster, path: KeyPath, secret: SecretRef) -> SecretRef:
+    """Return a secret's reference, its file's path made independent of the working directory."""
+    if secret.file is None:
+        return secret
+    return secret.model_copy(update={"file": str(local_path(cluster, (*path, "file"), secret.file))})
 
 
 def _placement(
@@ -119,6 +139,10 @@ def _placement(
         listen=placement.server.listen or _default_listen(node),
         port=placement.server.port,
         alias=placement.alias or declared or name,
+        api_keys={
+            owner: _with_file(draft.cluster, (*path, "server", "apiKeys", owner), secret)
+            for owner, secret in placement.server.api_keys.items()
+        },
     )
 
 
@@ -130,7 +154,7 @@ def _default_listen(node: ResolvedNode) -> tuple[str, ...]:
 
 def local_path(cluster: Cluster, path: KeyPath, text: str) -> Path:
     """Return the file on the operator's machine that `text`, written at `path`, names."""
-    return cluster.source.directory(path) / Path(text).expanduser()
+    return cluster.source.directory(path) / os.path.expanduser(text)  # noqa: PTH111 - never raises
 
 
 def is_ip(text: str, version: int | None = None) -> bool:

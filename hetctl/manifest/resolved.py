@@ -10,6 +10,7 @@ from pathlib import Path
 from hetctl.manifest.cluster import Cluster
 from hetctl.manifest.nodes import CpuWorker, Gpu, Paths, Ssh
 from hetctl.manifest.placements import Placement
+from hetctl.manifest.secrets import SecretRef
 
 HEAD_CPU = "cpu"
 """Name of the head's own CPU in `devices`, and of its share in `layers`."""
@@ -49,7 +50,7 @@ class ResolvedNode:
         local: True when it is the machine hetctl runs on.
         address: What SSH connects to; empty for a local node without address.
         rpc_address: IPv4 address for RPC; None when only the connection can tell.
-        ssh: How to log in.
+        ssh: How to log in; the key file's path does not depend on the working directory.
         paths: Where large things go.
         env: Environment of its llama.cpp processes.
         vm: True for a virtual machine.
@@ -79,6 +80,7 @@ class ResolvedPlacement:
         listen: Addresses of the server; empty when only the connection to the head can tell.
         port: Port of the server.
         alias: Model name in the API.
+        api_keys: API keys by who has them; files with paths that do not depend on the working directory.
     """
 
     name: str
@@ -90,6 +92,7 @@ class ResolvedPlacement:
     listen: tuple[str, ...]
     port: int
     alias: str
+    api_keys: Mapping[str, SecretRef]
 
     @property
     def nodes(self) -> tuple[str, ...]:

@@ -5,6 +5,7 @@ Draft 2020-12, and nothing in it that draft-07 readers (older editors) would not
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from hetctl.manifest.cluster import ManifestFile
@@ -12,6 +13,11 @@ from hetctl.manifest.cluster import ManifestFile
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 EXTENSION = "^x-"
 """Keys that are free everywhere."""
+
+
+def schema_text() -> str:
+    """Return the schema as it lies in `schemas/cluster.schema.json`."""
+    return json.dumps(cluster_schema(), indent=2, ensure_ascii=False) + "\n"
 
 
 def cluster_schema() -> dict[str, Any]:
@@ -26,16 +32,16 @@ def cluster_schema() -> dict[str, Any]:
     }
 
 
-def _polished(schema: Any) -> Any:
+def _polished(given: Any) -> Any:
     """Return pydantic's schema without titles and nulls, with x- keys free and defaults in words."""
-    if isinstance(schema, list):
-        return [_polished(item) for item in schema]
-    if not isinstance(schema, dict):
-        return schema
-    schema = _without_null(schema)
+    if isinstance(given, list):
+        return [_polished(item) for item in given]
+    if not isinstance(given, dict):
+        return given
+    schema = _without_null(given)
     text = schema.pop("defaultText", None)
     default = schema.pop("default", None)
-    polished = {
+    polished: dict[str, Any] = {
         name: {key: _polished(value) for key, value in body.items()} if _names(name) else _polished(body)
         for name, body in schema.items()
         if not (name == "title" and isinstance(body, str))
@@ -43,7 +49,8 @@ def _polished(schema: Any) -> Any:
     if polished.get("type") == "object":
         _open_extensions(polished)
     if text is not None:
-        polished["description"] = f"{polished.get('description', '')} Default: {text}.".strip()
+        if "description" in polished and not text.startswith("see "):
+            polished["description"] = f"{polished['description']} Default: {text}."
     elif default is not None:
         polished["default"] = list(default) if isinstance(default, tuple) else default
     return polished

@@ -129,7 +129,7 @@ def _problem(detail: ErrorDetails, path: KeyPath, source: Source, *, guessing: b
     if detail["loc"] and detail["loc"][-1] == "[key]":
         return source.problem(
             "E109", f"{subject(path)} is no name that can be used here", path,
-            hint=f"names are {context.get('expected', 'texts that are not empty')}", key=True,
+            hint=f"use {context.get('expected', 'a text that is not empty')}", key=True,
         )  # fmt: skip
     match kind:
         case "extra_forbidden":
@@ -142,7 +142,10 @@ def _problem(detail: ErrorDetails, path: KeyPath, source: Source, *, guessing: b
             )  # fmt: skip
         case "greater_than_equal" | "less_than_equal":
             limit, word = (context["ge"], "at least") if "ge" in context else (context["le"], "at most")
-            return source.problem("E106", f"{subject(path)} must be {word} {limit}, not {value}", path)
+            verb = "raise" if "ge" in context else "lower"
+            return source.problem(
+                "E106", f"{subject(path)} must be {word} {limit}, not {value}", path, hint=f"{verb} it"
+            )
         case "too_short" | "string_too_short":
             return source.problem(
                 "E107", f"{subject(path)} is empty", path, hint="fill it, or remove the key"
@@ -162,7 +165,7 @@ def _unknown_key(path: KeyPath, source: Source, *, guessing: bool) -> Problem:
     known = [
         str(field.alias)
         for kind in _types(parent)
-        if issubclass(kind, Section)
+        if isinstance(kind, type) and issubclass(kind, Section)
         for field in kind.model_fields.values()
     ]
     hint = guess(name, known) if guessing else ""
@@ -207,11 +210,14 @@ def _wrong_value(detail: ErrorDetails, path: KeyPath, source: Source, *, guessin
                 path,
                 hint=f"write `{path[0]}: {allowed[0]}`",
             )
-        hint = ""
+        allowed += _other_forms(path)
+        hint = "use one of these"
         if isinstance(value, bool) and "on" in allowed:
             hint = f"write {'on' if value else 'off'}"
+        elif isinstance(value, str) and "a list" in allowed:
+            hint = f"write it as a list: [{text}]"
         elif isinstance(value, str) and guessing:
-            hint = guess(value, allowed)
+            hint = guess(value, allowed) or hint
         return source.problem(
             "E104", f"{subject(path)} must be {listed(allowed)}, not {written}", path, hint=hint
         )
@@ -227,6 +233,13 @@ def _wrong_value(detail: ErrorDetails, path: KeyPath, source: Source, *, guessin
     )
 
 
+def _other_forms(path: KeyPath) -> list[str]:
+    """Return what a key takes besides words."""
+    origins = {get_origin(kind) or kind for kind in _types(path)}
+    forms = {tuple: "a list", dict: "a mapping", int: "a whole number"}
+    return [word for kind, word in forms.items() if kind in origins]
+
+
 def _quote_hint(value: Any, text: str) -> str:
     return f'quote it: "{text}"' if isinstance(value, (bool, int, float)) and text else ""
 
@@ -234,26 +247,28 @@ def _quote_hint(value: Any, text: str) -> str:
 def _type_hint(kind: str, value: Any, text: str) -> str:
     match kind, value:
         case "string_type", _:
-            return _quote_hint(value, text)
+            return _quote_hint(value, text) or "write text"
         case "bool_type", str() if value.lower() in _TRUTHS:
             return f"YAML 1.2 takes {value} as text: write {_TRUTHS[value.lower()]}"
         case "int_type", str() if value.isascii() and value.isdigit():
             return "remove the quotes"
         case "int_type", str() | float():
             return "write the number out, without unit or fraction"
-        case "tuple_type", str() | int():
-            return f"write it as a list: [{text}]" if text else "write it as a list"
-        case "dict_type" | "model_type", list():
+        case "tuple_type", str() | int() if text:
+            return f"write it as a list: [{text}]"
+        case (("dict_type" | "model_type"), list()):
             return "write `name: …` pairs instead of a list"
-    return ""
+        case (("dict_type" | "model_type"), _):
+            return "write keys and values: {key: value}"
+    return f"write {_WANTED.get(kind, 'something else')}"
 
 
-def _types(path: KeyPath) -> list[type]:
+def _types(path: KeyPath) -> list[Any]:
     """Return the classes that the models have at `path`, alternatives side by side."""
     found: list[Any] = [ManifestFile]
     for step in path:
         found = [below for kind in found for below in _below(kind, step)]
-    return [kind for kind in found if isinstance(kind, type)]
+    return found
 
 
 def _below(kind: Any, step: str | int) -> list[Any]:

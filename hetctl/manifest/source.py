@@ -84,7 +84,8 @@ class Source:
 
     def _start(self) -> Span:
         if self._documents:
-            return Span(self._documents[0].span.file, 1, 1)
+            first = next(iter(self._documents[0].entries.values()), None)
+            return first.key if first is not None else self._documents[0].span
         return Span(self._files[0] if self._files else _NOWHERE, 0, 0)
 
     def _find(self, path: KeyPath) -> tuple[Entry | None, int]:

@@ -41,42 +41,49 @@ def fits(text: str, pattern: str) -> bool:
     return re.fullmatch(pattern.removeprefix("^").removesuffix("$"), text) is not None
 
 
-def _reject(value: Any, expected: str, hint: str = "") -> PydanticCustomError:
+def reject(value: Any, expected: str, hint: str = "") -> PydanticCustomError:
+    """Return the error for a value that is not what was expected, for a validator to raise.
+
+    Arguments:
+        value: What was written.
+        expected: What belongs there, to follow "must be".
+        hint: How to mend it.
+    """
     kind = FORMAT if isinstance(value, str) else NOT_TEXT
     return PydanticCustomError(kind, "expected {expected}", {"expected": expected, "hint": hint})
 
 
 def size(value: Any) -> int:
     """Turn `16GiB` into bytes; only binary units, so that nobody has to guess what a GB is."""
-    expected = "a size such as 16GiB or 512MiB"
+    expected = "a size in KiB, MiB, GiB or TiB"
     if isinstance(value, str) and fits(value, SIZE_PATTERN):
         return int(Decimal(value[:-3]) * _SIZE_UNITS[value[-3:]])
-    hint = ""
+    hint = "for example 16GiB or 512MiB"
     if isinstance(value, str) and (near := re.fullmatch(r"([0-9.]+)\s*([kKmMgGtT])(i?[bB])?", value.strip())):
-        hint = f"write {near[1]}{near[2].upper()}iB (KiB, MiB, GiB and TiB are powers of 1024)"
+        hint = f"write {near[1]}{near[2].upper()}iB: units are powers of 1024"
     elif isinstance(value, int) and not isinstance(value, bool):
         hint = f"give it a unit, such as {value}GiB"
-    raise _reject(value, expected, hint)
+    raise reject(value, expected, hint)
 
 
 def _seconds(value: Any) -> int:
     """Turn `10m` into seconds."""
     if isinstance(value, str) and fits(value, TIME_PATTERN):
         return int(value[:-1]) * _TIME_UNITS[value[-1]]
-    hint = ""
+    hint = "for example 90s, 10m or 1h"
     if isinstance(value, int) and not isinstance(value, bool) and value > 0:
         hint = f"give it a unit, such as {value}s"
-    raise _reject(value, "a time such as 90s, 10m or 1h", hint)
+    raise reject(value, "a time in s, m or h", hint)
 
 
 def _watts(value: Any) -> int:
     """Turn `180W` into watts."""
     if isinstance(value, str) and fits(value, WATTS_PATTERN):
         return int(value[:-1])
-    hint = ""
+    hint = "for example 180W"
     if isinstance(value, int) and not isinstance(value, bool) and value > 0:
         hint = f"write {value}W"
-    raise _reject(value, "a power such as 180W", hint)
+    raise reject(value, "a power in W", hint)
 
 
 def _integral(value: Any) -> Any:
@@ -92,16 +99,18 @@ class Form:
 
     Arguments:
         pattern: Regular expression, anchored at both ends.
-        expected: The form in words.
+        expected: The form in words, to follow "must be".
+        hint: An example, or where to find the value.
     """
 
     pattern: str
     expected: str
+    hint: str
 
     def check(self, value: str) -> str:
         """Return `value` if it has the form."""
         if not fits(value, self.pattern):
-            raise _reject(value, self.expected)
+            raise reject(value, self.expected, self.hint)
         return value
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
@@ -124,23 +133,21 @@ Seconds = Annotated[
 Watts = Annotated[int, BeforeValidator(_watts), WithJsonSchema({"type": "string", "pattern": WATTS_PATTERN})]
 """Watts, written with their unit."""
 
-Count = Annotated[int, BeforeValidator(_integral), Field(ge=0, le=2**31 - 1)]
+Count = Annotated[int, Field(ge=0, le=2**31 - 1), BeforeValidator(_integral)]
 """0 or more; llama.cpp keeps such numbers in 32 bits."""
 
-Positive = Annotated[int, BeforeValidator(_integral), Field(ge=1, le=2**31 - 1)]
+Positive = Annotated[int, Field(ge=1, le=2**31 - 1), BeforeValidator(_integral)]
 """1 or more."""
 
-Port = Annotated[int, BeforeValidator(_integral), Field(ge=1, le=65535)]
+Port = Annotated[int, Field(ge=1, le=65535), BeforeValidator(_integral)]
 """A TCP port."""
 
 Text = Annotated[str, Field(min_length=1)]
 """Any text but the empty one."""
 
-NAME_FORM = "lower-case letters, digits and hyphens, at most 40, starting with a letter or digit, not with x-"
+NAME_FORM = "a name of lower-case letters, digits and hyphens (at most 40, not beginning with x-)"
 NAME_PATTERN = r"^(?!x-)[a-z0-9](?:[a-z0-9-]{0,38}[a-z0-9])?$"
-LABEL_FORM = (
-    "letters, digits, dots, underscores and hyphens, at most 64, starting with a letter or digit, not with x-"
-)
+LABEL_FORM = "a name of letters, digits, dots, underscores and hyphens (at most 64, not beginning with x-)"
 LABEL_PATTERN = r"^(?!x-)[A-Za-z0-9](?:[A-Za-z0-9._-]{0,62}[A-Za-z0-9])?$"
 VARIABLE_PATTERN = r"^[A-Za-z_][A-Za-z0-9_]*$"
 VERSION_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._+-]{0,63}$"
@@ -152,26 +159,28 @@ PCI_PATTERN = r"^([0-9a-fA-F]{4,8}:)?[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]$"
 ARCHITECTURE_PATTERN = r"^[0-9]{2,3}[a-z]?(-real|-virtual)?$"
 API_VERSION = "hetctl/v1"
 
-Name = Annotated[str, Form(NAME_PATTERN, NAME_FORM)]
+Name = Annotated[str, Form(NAME_PATTERN, NAME_FORM, "for example atlas-2")]
 """Names that become part of unit names, host names and resource addresses."""
 
-Label = Annotated[str, Form(LABEL_PATTERN, LABEL_FORM)]
+Label = Annotated[str, Form(LABEL_PATTERN, LABEL_FORM, "for example Qwen3-0.6B")]
 """Names of builds and models, which like to carry versions: Qwen3-0.6B, b11434."""
 
-Variable = Annotated[str, Form(VARIABLE_PATTERN, "a variable name (letters, digits, underscores)")]
+Variable = Annotated[
+    str, Form(VARIABLE_PATTERN, "a variable's name", "letters, digits and underscores, such as CHAT_KEY")
+]
 """An environment variable or CMake option."""
 
-Version = Annotated[str, Form(VERSION_PATTERN, "a version such as b11434")]
-AbsolutePath = Annotated[str, Form(ABSOLUTE_PATTERN, "an absolute path")]
-Commit = Annotated[str, Form(HEX_PATTERN, "7 to 64 hexadecimal digits")]
-Sha256 = Annotated[str, Form(SHA256_PATTERN, "64 hexadecimal digits")]
-Uuid = Annotated[str, Form(UUID_PATTERN, "a GPU's UUID, as nvidia-smi -L prints it")]
+Version = Annotated[str, Form(VERSION_PATTERN, "a version without spaces", "for example b11434")]
+AbsolutePath = Annotated[str, Form(ABSOLUTE_PATTERN, "an absolute path below /", "for example /data/models")]
+Commit = Annotated[str, Form(HEX_PATTERN, "7 to 64 hexadecimal digits", "git rev-parse prints it")]
+Sha256 = Annotated[str, Form(SHA256_PATTERN, "64 hexadecimal digits", "sha256sum prints them")]
+Uuid = Annotated[str, Form(UUID_PATTERN, "a GPU's UUID", "nvidia-smi -L prints it")]
 
 
 def _pci(value: str) -> str:
     """Bring a PCI address into the kernel's form, 0000:02:00.0; NVML gives eight digits of domain."""
     if not fits(value, PCI_PATTERN):
-        raise _reject(value, "a PCI address such as 0000:02:00.0")
+        raise reject(value, "a PCI address", "for example 0000:02:00.0; lspci -D prints it")
     domain, bus, rest = ("0000:" + value if value.count(":") == 1 else value).lower().split(":")
     return f"{int(domain, 16):04x}:{bus}:{rest}"
 
@@ -189,7 +198,7 @@ def _option(value: Any) -> str:
         return str(value)
     if isinstance(value, str):
         return value
-    raise _reject(value, "text, a whole number, true or false")
+    raise reject(value, "text, a whole number, true or false", "quote it")
 
 
 Option = Annotated[str, BeforeValidator(_option), WithJsonSchema({"type": ["string", "boolean", "integer"]})]
@@ -202,7 +211,7 @@ def _architecture(value: Any) -> str:
     text = str(value) if isinstance(value, int) and not isinstance(value, bool) else value
     if isinstance(text, str) and fits(text, ARCHITECTURE_PATTERN):
         return text
-    raise _reject(value, "a CUDA architecture such as 61 or 120a")
+    raise reject(value, "a CUDA architecture", "for example 61 or 120a")
 
 
 Architecture = Annotated[

@@ -40,10 +40,17 @@ def check_hosts(draft: Draft) -> None:
 def check_address(draft: Draft, text: str, path: KeyPath, what: str) -> bool:
     """Return whether `text` is an IP address that a process can listen on, after reporting when it is not."""
     if not is_ip(text):
-        draft.problems.add("E219", f"{what} must be an IP address, not {quoted(text)}", path)
+        draft.problems.add(
+            "E219", f"{what} must be an IP address, not {quoted(text)}", path, hint="no names here"
+        )
         return False
     if ipaddress.ip_address(text).is_multicast:
-        draft.problems.add("E219", f"{what} cannot be the multicast address {text}", path)
+        draft.problems.add(
+            "E219",
+            f"{what} cannot be the multicast address {text}",
+            path,
+            hint="use an address of the machine",
+        )
         return False
     return True
 
@@ -68,8 +75,9 @@ def _check_addresses(draft: Draft, path: KeyPath, host: Host) -> None:
             draft, host.rpc_address, where, "rpcAddress"
         ):
             draft.problems.add(
-                "E219", f"rpcAddress cannot be {host.rpc_address}: others connect to it", where
-            )
+                "E219", f"rpcAddress cannot be {host.rpc_address}: others connect to it", where,
+                hint="use an address of the machine",
+            )  # fmt: skip
 
 
 def _check_host_name(draft: Draft, text: str, path: KeyPath) -> None:

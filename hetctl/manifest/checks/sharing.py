@@ -65,20 +65,23 @@ def _one_group(one: ResolvedPlacement, two: ResolvedPlacement) -> bool:
 
 def _check_ports(draft: Draft, resolved: Resolved, running: list[ResolvedPlacement]) -> None:
     """Report the second of two processes that would listen on one port of one machine."""
-    owners: dict[tuple[str, int], dict[str, tuple[str, ResolvedPlacement]]] = {}
+    owners: dict[tuple[str, int], dict[str, tuple[str, ResolvedPlacement]]] = {}  # by address: what, whose
     for placement in running:
         for node, port, address, what, path in _listeners(resolved, placement):
             here = owners.setdefault((node, port), {})
             other = here.get(address) or here.get(_ANY)
             if address == _ANY and here and other is None:
                 other = next(iter(here.values()))
+            if other == (what, placement):  # two addresses of one server; workers are counted elsewhere
+                continue
             if other is not None and not _one_group(other[1], placement):
+                owner = f"the {other[0]} of placement {quoted(other[1].name)}"
                 draft.problems.add(
-                    "E218", f"port {port} of node {quoted(node)} is taken by {other[0]}", path,
+                    "E218", f"port {port} of node {quoted(node)} is taken by {owner}", path,
                     hint=f"give this {what} another port", key=path[-1] == placement.name,
                 )  # fmt: skip
                 break
-            here.setdefault(address, (f"the {what} of placement {quoted(placement.name)}", placement))
+            here.setdefault(address, (what, placement))
 
 
 def _listeners(

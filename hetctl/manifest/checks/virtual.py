@@ -48,4 +48,9 @@ def _check_cards(draft: Draft, name: str, vm: Vm, given: dict[tuple[str, str], s
                 hint=f"add `use: passthrough` to it in {named('node', vm.on)}",
             )  # fmt: skip
         elif other != name:
-            draft.problems.add("E213", f"the card {quoted(card)} already goes to {named('VM', other)}", path)
+            draft.problems.add(
+                "E213",
+                f"the card {quoted(card)} already goes to {named('VM', other)}",
+                path,
+                hint="a card has one user",
+            )
