@@ -105,6 +105,8 @@ def write_members(context: Context, arguments: dict[str, Any]) -> dict[str, Any]
 def remove_cluster(context: Context, arguments: dict[str, Any]) -> dict[str, Any]:
     """Forget a cluster; with the last one goes all that hetctl keeps on the node for itself.
 
+    `last` names the one mark that may still be there: it goes together with the cluster.
+
     Returns:
         `left`: what still lies under the state directory because it is not ours to remove here.
 
@@ -113,11 +115,11 @@ def remove_cluster(context: Context, arguments: dict[str, Any]) -> dict[str, Any
     """
     path = _cluster_path(context, arguments)
     marks_path = f"{path}/marks"
-    if os.path.isdir(marks_path) and (
-        left := [name for name in os.listdir(marks_path) if name.endswith(SUFFIX)]
-    ):
-        names = ", ".join(sorted(unquote(name[: -len(SUFFIX)]) for name in left))
-        raise Failure(f"the cluster still has marks on this node: {names}")
+    last = quote(arg.optional_text(arguments, "last") or "") + SUFFIX
+    names = os.listdir(marks_path) if os.path.isdir(marks_path) else []
+    if left := [name for name in names if name.endswith(SUFFIX) and name != last]:
+        shown = ", ".join(sorted(unquote(name[: -len(SUFFIX)]) for name in left))
+        raise Failure(f"the cluster still has marks on this node: {shown}")
     remove_path(path)
     top, state = context.path(CLUSTERS), context.path(STATE)
     if os.path.isdir(top) and os.listdir(top):

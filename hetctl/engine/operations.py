@@ -203,9 +203,11 @@ def check_expected(plan: Plan, expected: str | None) -> None:
 
 
 def without(situation: Situation, keep: Callable[[Mark], bool]) -> Situation:
-    """Return the situation without the removals of marks that `keep` holds on to."""
+    """Return the situation without the removals of marks that `keep` holds on to, and of what those need."""
+    kept = [change.mark for change in situation.plan.changes if change.mark is not None and keep(change.mark)]
+    needed = {(address, mark.node) for mark in kept for address in (mark.address, *mark.depends_on)}
     changes = tuple(
-        change for change in situation.plan.changes if change.mark is None or not keep(change.mark)
+        change for change in situation.plan.changes if (change.address, change.node) not in needed
     )
     return replace(situation, plan=replace(situation.plan, changes=changes))
 

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import openai
 import pytest
 
+from tests.end_to_end.conftest import KEY, WorkplaceFactory
 from tests.end_to_end.workplace import Workplace, chat_manifest
 from tests.lab.fixtures import LabFactory
+from tests.lab.host import Host
 from tests.lab.hosts import Lab
 from tests.lab.snapshot import Entry, difference, snapshot
 
-KEY = "sk-lab-5f2c"
+CONNECT = (
+    "import socket, sys\n"
+    "try: socket.create_connection((sys.argv[1], int(sys.argv[2])), 2).close()\n"
+    "except OSError as error: print(type(error).__name__)\n"
+    "else: print('connected')\n"
+)
 
 
 @dataclass(frozen=True)
@@ -28,15 +34,10 @@ class Story:
 
 @pytest.fixture(scope="module")
 def story(
-    lab: LabFactory,
-    tmp_path_factory: pytest.TempPathFactory,
-    operator_environment: dict[str, str],
-    llama_source: Path,
-    small_model: Path,
-) -> Iterator[Story]:
+    lab: LabFactory, workplace_beside: WorkplaceFactory, llama_source: Path, small_model: Path
+) -> Story:
     hosts = lab("head", "left", "right")
-    directory = tmp_path_factory.mktemp("operator")
-    workplace = Workplace.beside(hosts, directory, {**operator_environment, "CHAT_KEY": KEY})
+    workplace = workplace_beside(hosts)
     workplace.write(
         chat_manifest(
             name="den",
@@ -47,22 +48,34 @@ def story(
             model=small_model,
         )
     )
-    yield Story(hosts, workplace, {host.name: snapshot(host) for host in hosts})
+    return Story(hosts, workplace, {host.name: snapshot(host) for host in hosts})
 
 
-def test_diff_of_a_new_cluster_is_pending(story: Story) -> None:
+def reaches(host: Host, address: str, port: int) -> str:
+    """Return what comes of a TCP connection from a host."""
+    return host.exec(["python3", "-c", CONNECT, address, str(port)]).stdout.strip()
+
+
+def test_a_new_cluster_is_all_pending_and_diff_touches_nothing(story: Story) -> None:
     outcome = story.workplace.expect(2, "diff")
-    assert "server/chat" in outcome.stdout
+    assert "+ server/chat" in outcome.stdout
+    for host in story.lab:
+        assert difference(story.before[host.name], snapshot(host)) == []
 
 
-def test_apply_makes_a_model_answer(story: Story) -> None:
+def test_apply_needs_consent(story: Story) -> None:
+    story.workplace.expect(64, "apply")
+
+
+def test_apply_brings_up_a_model_over_three_hosts(story: Story) -> None:
     outcome = story.workplace.apply()
-    assert "http://" in outcome.stdout + outcome.stderr
+    head = story.lab["head"].address
+    assert f"http://{head}:8080/v1" in outcome.stdout + outcome.stderr
+    assert KEY not in outcome.stdout + outcome.stderr
 
 
 def test_the_openai_client_streams_a_right_answer(story: Story) -> None:
-    head = story.lab["head"].address
-    client = openai.OpenAI(base_url=f"http://{head}:8080/v1", api_key=KEY)
+    client = openai.OpenAI(base_url=f"http://{story.lab['head'].address}:8080/v1", api_key=KEY)
     stream = client.chat.completions.create(
         model="chat",
         messages=[{"role": "user", "content": "Reply with the single word: blue"}],
@@ -74,13 +87,71 @@ def test_the_openai_client_streams_a_right_answer(story: Story) -> None:
     assert "blue" in text.lower()
 
 
+def test_a_wrong_key_is_refused(story: Story) -> None:
+    client = openai.OpenAI(base_url=f"http://{story.lab['head'].address}:8080/v1", api_key="sk-wrong")
+    with pytest.raises(openai.AuthenticationError):
+        client.models.list()
+
+
+def test_the_key_lies_in_no_readable_place(story: Story) -> None:
+    for host in story.lab:
+        found = host.exec(["grep", "-rl", "--", KEY, "/etc", "/var/lib/hetctl"], check=False).stdout.split()
+        modes = [host.exec(["stat", "-c", "%a %U", path]).stdout.strip() for path in found]
+        assert set(modes) <= {"600 root"}, found
+        commands = host.exec(["sh", "-c", "cat /proc/[0-9]*/cmdline /proc/[0-9]*/environ | tr '\\0' '\\n'"])
+        assert KEY not in commands.stdout
+
+
+def test_only_the_head_reaches_a_worker(story: Story) -> None:
+    left, right = story.lab["left"], story.lab["right"]
+    assert reaches(right, left.address, 20052) == "TimeoutError"
+    assert reaches(left, right.address, 20052) == "TimeoutError"
+    # another port of the same host answers, so it is the filter and not the network
+    assert reaches(right, left.address, 22) == "connected"
+
+
 def test_diff_after_apply_is_empty(story: Story) -> None:
     story.workplace.expect(0, "diff")
 
 
-def test_second_apply_changes_nothing(story: Story) -> None:
+def test_a_second_apply_changes_nothing(story: Story) -> None:
+    unit = "hetctl:den:chat:server.service"
+    show = ["systemctl", "show", "--property=InvocationID,MainPID", unit]
+    before = story.lab["head"].exec(show).stdout
     outcome = story.workplace.apply()
     assert "no changes" in (outcome.stdout + outcome.stderr).lower()
+    assert story.lab["head"].exec(show).stdout == before
+
+
+def test_status_is_ready_and_says_where(story: Story) -> None:
+    outcome = story.workplace.expect(0, "status")
+    assert f"http://{story.lab['head'].address}:8080/v1" in outcome.stdout
+
+
+def test_ask_and_logs(story: Story) -> None:
+    answer = story.workplace.expect(0, "ask", "Reply with the single word: blue")
+    assert "blue" in answer.stdout.lower()
+    logs = story.workplace.expect(0, "logs", "chat", "-n", "200")
+    assert "listening" in logs.stdout
+
+
+def test_a_flushed_packet_filter_is_found_and_mended_without_a_restart(story: Story) -> None:
+    left = story.lab["left"]
+    pid = ["systemctl", "show", "--property=MainPID", "hetctl:den:chat:worker:pool.service"]
+    before = left.exec(pid).stdout
+    left.exec(["nft", "flush", "ruleset"])
+    outcome = story.workplace.expect(2, "diff")
+    assert "firewall/chat" in outcome.stdout
+    story.workplace.apply()
+    assert reaches(story.lab["right"], left.address, 20052) == "TimeoutError"
+    assert left.exec(pid).stdout == before
+    story.workplace.expect(0, "diff")
+
+
+def test_destroy_needs_the_name(story: Story) -> None:
+    outcome = story.workplace.run("destroy", "--confirm", "lair")
+    assert outcome.code != 0
+    story.workplace.expect(0, "diff")
 
 
 def test_destroy_leaves_nothing(story: Story) -> None:

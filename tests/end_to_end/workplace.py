@@ -49,7 +49,9 @@ class Workplace:
         home = directory / "home"
         (home / ".ssh").mkdir(parents=True, exist_ok=True)
         (home / ".ssh" / "config").write_text(lab.ssh_config())
-        return cls(directory, {**environment, "HOME": str(home), "PYTHONPATH": str(CHECKOUT), "NO_COLOR": "1"})
+        return cls(
+            directory, {**environment, "HOME": str(home), "PYTHONPATH": str(CHECKOUT), "NO_COLOR": "1"}
+        )
 
     @property
     def manifest(self) -> Path:
@@ -60,7 +62,9 @@ class Workplace:
         """Write the manifest."""
         self.manifest.write_text(text)
 
-    def run(self, *arguments: str, seconds: float = 120, environment: Mapping[str, str] | None = None) -> Outcome:
+    def run(
+        self, *arguments: str, seconds: float = 120, environment: Mapping[str, str] | None = None
+    ) -> Outcome:
         """Run hetctl and return what it did."""
         done = subprocess.run(
             [sys.executable, "-m", "hetctl", *arguments],

@@ -127,7 +127,9 @@ def test_no_two_workers_of_a_node_share_a_port_and_recorded_ones_stay(
         if address in declared:
             assert chosen[address] == declared[address]
         elif address in recorded and not any(
-            chosen[other] == recorded[address] for other, place in wanted if place == node and other != address
+            chosen[other] == recorded[address]
+            for other, place in wanted
+            if place == node and other != address
         ):
             assert chosen[address] == recorded[address]
         elif address not in recorded:

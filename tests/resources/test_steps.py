@@ -1,0 +1,144 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+from hetctl.resources.base import Action, Change, Cost, Desired, Mark, Step, digest
+from hetctl.resources.coupling import couple
+from hetctl.resources.steps import CompileStep, expand
+from hetctl.resources.work import Work
+from hetctl.transport.workstation import Workstation
+
+WORK = Work(cluster="den", workstation=Workstation(Path("/nowhere")), model_sources={}, shared_paths={})
+
+DEPENDS: dict[str, tuple[str, ...]] = {
+    "member/head": (),
+    "member/left": (),
+    "build/main@head": ("member/head",),
+    "build/main@left": ("member/left",),
+    "model/gemma@head": ("member/head",),
+    "firewall/chat@left": ("member/left",),
+    "worker/chat@left": ("member/left", "build/main@left", "firewall/chat@left"),
+    "server/chat": ("member/head", "build/main@head", "model/gemma@head", "worker/chat@left"),
+}
+NODE = {address: "left" if "left" in address else "head" for address in DEPENDS}
+
+
+def change(
+    address: str, action: Action, *, marked: bool = False, cost: Cost = Cost.MODEL_RELOAD, node: str = ""
+) -> Change:
+    kind = address.partition("/")[0]
+    gang = "chat" if kind in ("worker", "server") else None
+    node = node or NODE[address]
+    spec = {"key": "k1"}
+    desired = Desired(address, kind, node, spec, DEPENDS[address], gang)
+    mark = Mark("den", address, kind, node, spec, digest(spec), 1, DEPENDS[address], gang)
+    return Change(
+        address,
+        kind,
+        node,
+        action,
+        desired=None if action is Action.REMOVE else desired,
+        mark=mark if marked or action is Action.REMOVE else None,
+        cost=cost,
+        gang=gang,
+        depends_on=DEPENDS[address],
+    )
+
+
+def order(steps: list[Step]) -> dict[str, set[str]]:
+    """Return for each step everything that must have succeeded before it."""
+    direct = {step.name: set(step.needs) for step in steps}
+    assert all(needs <= set(direct) for needs in direct.values()), "a step needs one that does not exist"
+
+    def before(name: str, seen: frozenset[str] = frozenset()) -> set[str]:
+        assert name not in seen, "a circle"
+        return set().union(*({need} | before(need, seen | {name}) for need in direct[name]))
+
+    return {name: before(name) for name in direct}
+
+
+def test_a_first_apply_prepares_then_starts_workers_then_the_head() -> None:
+    changes = [change(address, Action.CREATE) for address in DEPENDS]
+    compiling = [CompileStep("compile build/main", "local", "k1", lambda _: None)]
+    before = order(expand(changes, WORK, compiling=compiling, bystanders={"worker/chat@left": "spare"}))
+    assert "compile build/main" in before["install build/main@left"]
+    assert "record member/left on left" in before["install build/main@left"]
+    assert {"raise firewall/chat@left", "install build/main@left"} <= before["start worker/chat@left"]
+    assert {
+        "start worker/chat@left",
+        "try worker/chat@left from spare",
+        "put model/gemma@head",
+        "install build/main@head",
+    } <= before["start server/chat on head"]
+    assert not any(name.startswith("stop") for name in before)
+
+
+def test_nothing_stops_before_everything_is_prepared() -> None:
+    changes = [
+        change("build/main@head", Action.UPDATE, marked=True),
+        change("build/main@left", Action.UPDATE, marked=True),
+        change("worker/chat@left", Action.UPDATE, marked=True),
+        change("server/chat", Action.UPDATE, marked=True),
+    ]
+    before = order(expand(changes, WORK, compiling=[], bystanders={}))
+    prepared = {"install build/main@head", "install build/main@left"}
+    assert prepared <= before["stop server/chat on head"]
+    assert "stop server/chat on head" in before["stop worker/chat@left"]
+    assert "stop worker/chat@left" in before["start worker/chat@left"]
+    assert "start worker/chat@left" in before["start server/chat on head"]
+
+
+def test_a_new_question_restarts_nothing() -> None:
+    steps = expand(
+        [change("server/chat", Action.UPDATE, marked=True, cost=Cost.NOTHING)],
+        WORK,
+        compiling=[],
+        bystanders={},
+    )
+    assert [step.name for step in steps] == ["prove server/chat on head"]
+
+
+def test_destroy_takes_away_in_reverse_and_the_record_last() -> None:
+    before = order(
+        expand([change(address, Action.REMOVE) for address in DEPENDS], WORK, compiling=[], bystanders={})
+    )
+    assert "stop server/chat on head" in before["remove server/chat on head"]
+    assert "remove server/chat on head" in before["remove worker/chat@left"]
+    assert "remove worker/chat@left" in before["remove firewall/chat@left"]
+    assert "remove worker/chat@left" in before["remove build/main@left"]
+    assert "remove build/main@left" in before["remove member/left on left"]
+    on_head = {"remove server/chat on head", "remove model/gemma@head", "remove build/main@head"}
+    assert on_head <= before["remove member/head on head"]
+
+
+def test_what_a_placement_no_longer_needs_goes_after_it_runs_again() -> None:
+    changes = [
+        change("server/chat", Action.UPDATE, marked=True),
+        change("worker/chat@left", Action.REMOVE),
+        change("firewall/chat@left", Action.REMOVE),
+    ]
+    before = order(expand(changes, WORK, compiling=[], bystanders={}))
+    assert "start server/chat on head" in before["remove worker/chat@left"]
+    assert "remove worker/chat@left" in before["remove firewall/chat@left"]
+
+
+def test_one_change_restarts_the_whole_gang_and_nothing_else() -> None:
+    changes = couple(
+        [
+            change("build/main@left", Action.NONE, marked=True),
+            change("worker/chat@left", Action.NONE, marked=True),
+            change("server/chat", Action.UPDATE, marked=True),
+        ]
+    )
+    assert [item.action for item in changes] == [Action.NONE, Action.RESTART, Action.UPDATE]
+    assert changes[1].reasons[0].text == "because the head restarts"
+
+
+def test_a_change_that_interrupts_nothing_takes_nobody_along() -> None:
+    changes = couple(
+        [
+            change("worker/chat@left", Action.NONE, marked=True),
+            change("server/chat", Action.UPDATE, marked=True, cost=Cost.NOTHING),
+        ]
+    )
+    assert [item.action for item in changes] == [Action.NONE, Action.UPDATE]
