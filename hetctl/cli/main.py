@@ -5,7 +5,6 @@ from __future__ import annotations
 import difflib
 import importlib
 import importlib.util
-import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -129,26 +128,18 @@ def run(arguments: Sequence[str], surroundings: Surroundings) -> int:
         return _fail(surroundings, error)
     except (KeyboardInterrupt, click.Abort):
         return _fail(surroundings, Interrupted("interrupted"))
-    except BrokenPipeError:
-        return _reader_went_away()
     except Exception as error:  # noqa: BLE001 - the last resort: said to be a bug, with its traceback
-        console.failure(error, ExitCode.BUG)
-        return int(ExitCode.BUG)
+        return _fail(surroundings, error)
     return returned if isinstance(returned, int) else int(ExitCode.DONE)
 
 
-def _fail(surroundings: Surroundings, error: HetctlError) -> int:
+def _fail(surroundings: Surroundings, error: Exception) -> int:
+    code = error.exit_code if isinstance(error, HetctlError) else ExitCode.BUG
     try:
-        surroundings.console.failure(error, error.exit_code)
-    except BrokenPipeError:
-        return _reader_went_away()
-    return int(error.exit_code)
-
-
-def _reader_went_away() -> int:
-    # Python would complain once more when it flushes at its end.
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    return int(ExitCode.INTERRUPTED)
+        surroundings.console.failure(error, code)
+    except Interrupted as gone:  # nobody reads what went wrong
+        return int(gone.exit_code)
+    return int(code)
 
 
 def _wants_json(arguments: Sequence[str]) -> bool:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from hetctl.engine.graph import dependency_order
@@ -220,27 +221,22 @@ def _waits(
     A change waits when something it depends on is unknown, blocked, waiting or not there yet; when a member
     of its gang is; and, for a removal, when something that may still use the resource is.
     """
-    held = {_key(change): _what_holds(change, unknown_nodes) for change in changes}
-    held = {key: why for key, why in held.items() if why}
-    pending = [change for change in changes if change.pending]
-    waits: dict[Key, str] = {}
-    settled = False
-    while not settled:
-        settled = True
-        by_gang: dict[str | None, str] = {
-            change.gang: held[_key(change)]
-            for change in reversed(changes)
-            if change.gang is not None and _key(change) in held
-        }
-        for change in pending:
-            key = _key(change)
-            if key in held:
-                continue
-            why = by_gang.get(change.gang) or _held_neighbour(change, changes, held, gated)
-            if why:
-                held[key] = waits[key] = why
-                settled = False
-    return {_key(change): waits[_key(change)] for change in changes if _key(change) in waits}
+    present = {change.address for change in changes if change.action is not Action.REMOVE}
+    held: dict[Key, str] = {}
+    spreading: deque[Change] = deque()
+    for change in changes:
+        why = _what_holds(change, unknown_nodes) or _what_lacks(change, present, gated)
+        if why:
+            held[_key(change)] = why
+            spreading.append(change)
+    held_up_by = _neighbours(changes)
+    while spreading:
+        change = spreading.popleft()
+        for other in held_up_by(change):
+            if _key(other) not in held:
+                held[_key(other)] = held[_key(change)]
+                spreading.append(other)
+    return {_key(change): held[_key(change)] for change in changes if change.pending and _key(change) in held}
 
 
 def _what_holds(change: Change, unknown_nodes: Mapping[str, str]) -> str:
@@ -251,23 +247,37 @@ def _what_holds(change: Change, unknown_nodes: Mapping[str, str]) -> str:
     return ""
 
 
-def _held_neighbour(
-    change: Change, changes: Sequence[Change], held: Mapping[Key, str], gated: Mapping[Address, str]
-) -> str:
-    if change.action is Action.REMOVE:
-        users = (
-            other for other in changes if change.address in other.depends_on or _marked_user(other, change)
-        )
-        return next((held[_key(user)] for user in users if _key(user) in held), "")
-    present = {other.address for other in changes if other.action is not Action.REMOVE}
-    for address in change.depends_on:
-        if address not in present:
-            return gated.get(address, f"{address} (not planned)")
-        for other in changes:
-            if other.address == address and other.action is not Action.REMOVE and _key(other) in held:
-                return held[_key(other)]
-    return ""
+def _what_lacks(change: Change, present: Collection[Address], gated: Mapping[Address, str]) -> str:
+    """Return what a pending change needs that nobody plans."""
+    if not change.pending or change.action is Action.REMOVE:
+        return ""
+    missing = next((address for address in change.depends_on if address not in present), None)
+    return "" if missing is None else gated.get(missing, f"{missing} (not planned)")
 
 
-def _marked_user(user: Change, used: Change) -> bool:
-    return user.mark is not None and used.address in user.mark.depends_on
+def _neighbours(changes: Sequence[Change]) -> Callable[[Change], list[Change]]:
+    """Return a function that names the pending changes that wait when a given one is held up."""
+    mates: dict[str, list[Change]] = {}
+    users: dict[Address, list[Change]] = {}
+    leaving: dict[Address, list[Change]] = {}
+    for change in changes:
+        if not change.pending:
+            continue
+        if change.gang is not None:
+            mates.setdefault(change.gang, []).append(change)
+        if change.action is Action.REMOVE:
+            leaving.setdefault(change.address, []).append(change)
+            continue
+        for address in change.depends_on:
+            users.setdefault(address, []).append(change)
+
+    def held_up_by(change: Change) -> list[Change]:
+        found = list(mates.get(change.gang, ())) if change.gang is not None else []
+        if change.action is not Action.REMOVE:
+            found += users.get(change.address, ())
+        used = {*change.depends_on, *(change.mark.depends_on if change.mark is not None else ())}
+        for address in sorted(used):
+            found += leaving.get(address, ())
+        return found
+
+    return held_up_by

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import shlex
 import threading
 from collections.abc import Iterator, Mapping
@@ -10,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, TextIO
 
-from hetctl.errors import ExitCode, HetctlError
+from hetctl.errors import ExitCode, HetctlError, Interrupted
 from hetctl.report.errors import bug_text, error_text
 from hetctl.report.terminal import Terminal, terminal_for
 
@@ -57,20 +59,34 @@ class Console:
         return self.stdin.isatty() and self.stderr.isatty()
 
     def result(self, text: str) -> None:
-        """Write the result, or a part of it."""
+        """Write the result, or a part of it.
+
+        Raises:
+            Interrupted: Whoever read it is gone (`| head`): going on would change things nobody sees.
+        """
         self._waiting.cancel()
-        self.stdout.write(text)
-        self.stdout.flush()
+        try:
+            self.stdout.write(text)
+            self.stdout.flush()
+        except BrokenPipeError as error:
+            self._let_go_of_output()
+            raise Interrupted("nobody reads the output any more") from error
+
+    def _let_go_of_output(self) -> None:
+        # Python would flush once more at its end, and complain.
+        with contextlib.suppress(OSError, ValueError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), self.stdout.fileno())
 
     def document(self, document: Document) -> None:
         """Write the result as JSON."""
         self.result(document.text())
 
     def note(self, text: str) -> None:
-        """Write something that is not the result."""
+        """Write something that is not the result; where standard error is gone there is nobody to tell."""
         self._waiting.cancel()
-        self.stderr.write(text)
-        self.stderr.flush()
+        with contextlib.suppress(BrokenPipeError):
+            self.stderr.write(text)
+            self.stderr.flush()
 
     def ask(self, question: str) -> str:
         """Return a line of answer, without spaces around it; empty at the end of input.

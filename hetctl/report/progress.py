@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -58,8 +59,10 @@ class PlainProgress:
 
     def _say(self, text: str) -> None:
         self._last = self._clock()
-        self._stream.write(f"{text}\n")
-        self._stream.flush()
+        # A change must not stop in the middle because nobody watches any more.
+        with contextlib.suppress(OSError):
+            self._stream.write(f"{text}\n")
+            self._stream.flush()
 
     def began(self, steps: Sequence[Step]) -> None:
         """Say how much there is to do."""
