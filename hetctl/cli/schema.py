@@ -36,6 +36,6 @@ def _text(name: str) -> str:
         from hetctl.manifest import reference  # noqa: PLC0415 - as above
 
         return reference.manifest_reference() if name == "reference" else reference.error_reference()
-    from hetctl.report import documents  # noqa: PLC0415 - as above
+    from hetctl.report import schemas  # noqa: PLC0415 - as above
 
-    return documents.schema_text(name)
+    return schemas.schema_text(name)

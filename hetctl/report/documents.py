@@ -1,4 +1,4 @@
-"""What `-o json` prints: versioned documents, each with a schema in `schemas/`.
+"""What `-o json` prints: versioned documents; `hetctl.report.schemas` describes them.
 
 Within a format version fields are only ever added.
 """
@@ -213,35 +213,3 @@ class EventDocument(Document):
     def about(cls, event: Any, time: str, step: Step, **fields: Any) -> EventDocument:
         """Return the document for an event of a step."""
         return cls(event=event, time=time, step=step.name, address=step.address, node=step.node, **fields)
-
-
-SCHEMAS: dict[str, type[Document]] = {
-    "plan": PlanDocument,
-    "apply": ApplyDocument,
-    "status": StatusDocument,
-    "answer": AnswerDocument,
-    "log": LogDocument,
-    "event": EventDocument,
-    "error": ErrorDocument,
-}
-"""Name of a schema file in `schemas/` to the document it describes."""
-
-
-def schema_text(name: str) -> str:
-    """Return the JSON schema of a document as it lies in `schemas/`.
-
-    It allows fields it does not know: a newer version may add some, and readers must not stumble over them.
-    """
-    schema = SCHEMAS[name].model_json_schema(mode="serialization")
-    whole = {"$schema": "https://json-schema.org/draft/2020-12/schema", **_open(schema)}
-    return json.dumps(whole, indent=2, ensure_ascii=False) + "\n"
-
-
-def _open(schema: Any) -> Any:
-    if isinstance(schema, dict):
-        return {
-            key: _open(value)
-            for key, value in schema.items()
-            if not (key == "additionalProperties" and value is False)
-        }
-    return [_open(item) for item in schema] if isinstance(schema, list) else schema

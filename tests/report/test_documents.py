@@ -11,7 +11,6 @@ from hetctl.engine.inquiry import status
 from hetctl.engine.operations import ApplyOptions, apply, diff
 from hetctl.errors import ExitCode, ManifestInvalid, OperationFailed, Position, Problem
 from hetctl.report.documents import (
-    SCHEMAS,
     AnswerDocument,
     ApplyDocument,
     Document,
@@ -20,8 +19,9 @@ from hetctl.report.documents import (
     LogDocument,
     PlanDocument,
     StatusDocument,
-    schema_text,
 )
+from hetctl.report.schemas import SCHEMAS, schema_text
+from hetctl.report.validation import ValidationDocument
 from hetctl.resources.provider import Answer, JournalLine, JournalSource
 from tests.engine.toy import Yes, cluster_of, toy
 from tests.report.sample import TROUBLE
@@ -61,6 +61,7 @@ def documents() -> dict[str, list[Document]]:
         "log": [
             LogDocument.of(JournalSource("a", "server/chat", "u.service"), JournalLine(1.5, "x"), "chat")
         ],
+        "validation": [ValidationDocument.of((problem,), ()), ValidationDocument.of((), (problem,))],
         "event": [EventDocument(event="finished", time="2026-01-01T00:00:00+00:00")],
     }
 
