@@ -5,7 +5,6 @@ from __future__ import annotations
 import getpass
 import os
 import random
-import socket
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -34,7 +33,7 @@ def holder(command: str, cluster: str, manifest: Path) -> dict[str, Json]:
     return {
         "command": command,
         "cluster": cluster,
-        "who": f"{_user()}@{socket.gethostname()}",
+        "who": f"{_user()}@{os.uname().nodename}",
         "pid": os.getpid(),
         "since": datetime.now(UTC).isoformat(timespec="seconds"),
         "manifest": str(manifest.resolve()),

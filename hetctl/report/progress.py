@@ -114,7 +114,7 @@ class LiveProgress:
 
     def __init__(self, stream: TextIO, terminal: Terminal) -> None:
         from rich.console import Console  # noqa: PLC0415 - see above
-        from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn  # noqa: PLC0415
+        from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn  # noqa: PLC0415 - as above
 
         self._terminal = terminal
         console = Console(

@@ -86,7 +86,7 @@ def test_an_error_is_text_or_json_with_its_exit_code(tmp_path: Path) -> None:
 
 def test_a_bug_is_1_with_a_traceback(tmp_path: Path) -> None:
     def load(path: Path, access: Access) -> Provider:
-        return {}[path, access]  # type: ignore[index]
+        return {}[path, access]  # type: ignore[index] # meant to fail
 
     manifest = tmp_path / "c.yaml"
     manifest.touch()
