@@ -170,7 +170,7 @@ def known_issues(build: int, situation: Situation) -> Sequence[KnownIssue]:
 
 
 def adjustment(setting: Setting, build: int, situation: Situation) -> Adjustment | None:
-    """Return what `setting` should be in `situation` when the manifest does not say; None: nothing is known."""
+    """Return what `setting` should be in `situation` when the manifest does not say; None: not known."""
     for row in all_adjustments():
         if row.setting is setting and build in row.builds and all(each.holds(situation) for each in row.when):
             return row

@@ -1,0 +1,1 @@
+"""From a model file's header to layers per device and the memory they take."""
