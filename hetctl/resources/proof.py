@@ -20,6 +20,10 @@ from hetctl.transport.base import Json, Session
 POLL_SECONDS = 0.2
 JOURNAL_LINES = 4000
 
+SHORT_ANSWER = 24
+LONG_ANSWER = 1024
+"""Tokens. A model that thinks before it answers needs the second."""
+
 RERANK_QUERY = "What is a panda?"
 RERANK_DOCUMENTS = (
     "The train to the coast leaves at nine.",
@@ -313,28 +317,29 @@ def prove_task(
 def _prove_chat(
     session: Session, api: Api, ready: Mapping[str, Json], *, model: str, deadline: float
 ) -> Mapping[str, Json]:
-    expect = str(ready.get("expect") or "")
-    body = {
-        "model": model,
-        "messages": [{"role": "user", "content": ready["prompt"]}],
-        "temperature": 0,
-        "max_tokens": 512 if expect else 24,
-    }
-    answer = call_api(session, api, "POST", "/v1/chat/completions", body, deadline=deadline)
-    choices = answer.get("choices") or [{}]
-    message = choices[0].get("message") or {}
-    text = str(message.get("content") or "")
-    thought = str(message.get("reasoning_content") or "")
-    if not (text or thought).strip():
-        raise ProofFailed("the answer is empty", where=session.node)
-    if expect and expect.casefold() not in text.casefold() and expect.casefold() not in thought.casefold():
-        raise ProofFailed(
-            f"the answer does not contain {expect!r}",
-            where=session.node,
-            why=f"it says: {(text or thought)[:400]}",
-        )
-    timings = answer.get("timings") or {}
-    return {"tokens_per_second": timings.get("predicted_per_second"), "answer": (text or thought)[:200]}
+    """Ask a question; where an answer is expected, ask again with more room if it was cut off before it."""
+    expect = str(ready.get("expect") or "").casefold()
+    for limit in (SHORT_ANSWER, LONG_ANSWER) if expect else (SHORT_ANSWER,):
+        body = {
+            "model": model,
+            "messages": [{"role": "user", "content": ready["prompt"]}],
+            "temperature": 0,
+            "max_tokens": limit,
+        }
+        answer = call_api(session, api, "POST", "/v1/chat/completions", body, deadline=deadline)
+        choice = (answer.get("choices") or [{}])[0]
+        message = choice.get("message") or {}
+        said = f"{message.get('reasoning_content') or ''}\n{message.get('content') or ''}".strip()
+        if not said:
+            raise ProofFailed("the answer is empty", where=session.node)
+        if expect in said.casefold():
+            timings = answer.get("timings") or {}
+            return {"tokens_per_second": timings.get("predicted_per_second"), "answer": said[:200]}
+        if choice.get("finish_reason") != "length":
+            break
+    raise ProofFailed(
+        f"the answer does not contain {ready['expect']!r}", where=session.node, why=f"it says: {said[:400]}"
+    )
 
 
 def _prove_embedding(

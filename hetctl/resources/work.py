@@ -139,9 +139,7 @@ def record_member(work: Work, context: StepContext, change: Change) -> None:
 
 def forget_cluster(work: Work, context: StepContext, change: Change) -> None:
     """Remove the member record and everything hetctl keeps of the cluster on a node."""
-    context.sessions[change.node].call(
-        "remove_cluster", {"cluster": work.cluster, "last": change.address}
-    )
+    context.sessions[change.node].call("remove_cluster", {"cluster": work.cluster, "last": change.address})
 
 
 def install_build(work: Work, context: StepContext, change: Change) -> None:
