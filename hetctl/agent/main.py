@@ -18,11 +18,11 @@ import time
 import traceback
 from typing import TYPE_CHECKING, Any
 
+from hetctl.agent import process_groups
 from hetctl.agent.context import Context
 from hetctl.agent.failures import Failure, Interruption, bad_request
 from hetctl.agent.frames import MAGIC, FrameError, FrameReader, FrameWriter
 from hetctl.agent.operations import OPERATIONS
-from hetctl.agent.process_groups import kill_all
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,6 +32,9 @@ BEAT_SECONDS = 5.0
 SILENCE_SECONDS = 30.0
 HANG_SECONDS = 10.0
 """How long after its interruption an operation may take to clean up."""
+
+AGAIN_SECONDS = 0.02
+HUNG = "the operation hangs and cannot be ended"
 
 
 class Agent:
@@ -55,6 +58,7 @@ class Agent:
         self._armed = False
         self._interruption = Interruption("deadline", "")
         self._interrupted_at = float("inf")
+        self._deadline_at = float("inf")
         self._upload_open = False
         self._ended = False
 
@@ -69,6 +73,9 @@ class Agent:
 
     def _on_signal(self, number: int, _frame: object) -> None:
         if not self._armed:
+            return
+        if process_groups.starting:  # a process that is not registered yet would be left behind
+            signal.setitimer(signal.ITIMER_REAL, AGAIN_SECONDS)
             return
         self._armed = False
         if number == signal.SIGALRM and self._interrupted_at == float("inf"):
@@ -116,7 +123,7 @@ class Agent:
 
     @staticmethod
     def _abandon() -> None:
-        kill_all(signal.SIGKILL)
+        process_groups.kill_all(signal.SIGKILL)
         os._exit(70)
 
     def _watch(self) -> None:
@@ -124,10 +131,8 @@ class Agent:
         while True:
             time.sleep(BEAT_SECONDS)
             now = time.monotonic()
-            if self._interrupted_at + HANG_SECONDS < now:
-                self._reply(
-                    {"error": Failure(self._interruption.what, kind=self._interruption.kind).as_json()}
-                )
+            if min(self._interrupted_at, self._deadline_at) + HANG_SECONDS < now:
+                self._reply({"error": Failure(HUNG, kind="deadline").as_json()})
                 self._abandon()
             if self._reader.waiting and now - self._reader.last_input > SILENCE_SECONDS:
                 self._end(f"nothing from the operator for {SILENCE_SECONDS:.0f} s")
@@ -162,7 +167,7 @@ class Agent:
         if operation.mutates and self._read_only:
             raise Failure(f"a read-only session may not {name}", kind="refused")
         seconds = float(request.get("deadline", 60.0))
-        context.deadline_at = time.monotonic() + seconds
+        self._deadline_at = context.deadline_at = time.monotonic() + seconds
         with self._guard:
             if self._current in self._cancelled:
                 raise Failure("cancelled before it began", kind="cancelled")
@@ -192,7 +197,7 @@ class Agent:
             place = traceback.format_exc(limit=-3)
             frame = {"error": Failure(f"{request.get('op')} failed: {error!r}", why=place).as_json()}
         finally:
-            self._interrupted_at = float("inf")
+            self._interrupted_at = self._deadline_at = float("inf")
         self._reply(frame)
         try:
             for _block in self._blocks():
@@ -263,7 +268,7 @@ def serve(
     except BrokenPipeError:
         return 0
     finally:
-        kill_all(signal.SIGKILL)
+        process_groups.kill_all(signal.SIGKILL)
         if context.lock_descriptor is not None:
             from hetctl.agent.locks import leave  # noqa: PLC0415 - only when a lock was taken
 

@@ -13,7 +13,7 @@ from hetctl.agent import arguments as arg
 from hetctl.agent.listeners import listeners
 from hetctl.agent.marks import read_salt
 from hetctl.agent.network import addresses
-from hetctl.agent.process_groups import enter, leave
+from hetctl.agent.process_groups import leave, start
 from hetctl.agent.processes import base_environment, find_program
 
 if TYPE_CHECKING:
@@ -93,15 +93,13 @@ def _tools(context: Context) -> dict[str, Any]:
         found[name] = None if path is None else {"path": context.node_path(path), "version": ""}
         if path is None:
             continue
-        process = subprocess.Popen(
+        process = start(
             [path, "--version"],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             env=base_environment(),
-            start_new_session=True,
         )
-        enter(process)
         running.append((name, process))
     limit = time.monotonic() + TOOL_SECONDS
     try:

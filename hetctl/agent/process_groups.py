@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import time
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    import subprocess
+from typing import Any
 
 _groups: set[int] = set()
+
+starting = False
+"""True while a process is being started and is not in the list yet: no moment to be interrupted."""
 
 TERM_SECONDS = 2.0
 
@@ -31,9 +32,16 @@ def _signal(group: int, number: int) -> bool:
     return True
 
 
-def enter(process: subprocess.Popen[bytes]) -> None:
-    """Register a process that was started as leader of a group of its own."""
-    _groups.add(process.pid)
+def start(argv: list[str], **options: Any) -> subprocess.Popen[bytes]:
+    """Start a process as leader of a group of its own and register it; `options` are those of Popen."""
+    global starting  # noqa: PLW0603 - read by the signal handler, which has no other way to know
+    starting = True
+    try:
+        process = subprocess.Popen(argv, start_new_session=True, **options)
+        _groups.add(process.pid)
+    finally:
+        starting = False
+    return process
 
 
 def leave(process: subprocess.Popen[bytes]) -> None:

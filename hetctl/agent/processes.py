@@ -82,19 +82,17 @@ def started(
     The node's lock, if held, is passed on.
     """
     try:
-        process = subprocess.Popen(
+        process = process_groups.start(
             argv,
             stdin=stdin,
             stdout=subprocess.PIPE,
             stderr=stderr,
             env=base_environment() if env is None else env,
             cwd=cwd,
-            start_new_session=True,
             pass_fds=() if context.lock_descriptor is None else (context.lock_descriptor,),
         )
     except OSError as error:
         raise Failure(f"{argv[0]} cannot be started", why=str(error)) from error
-    process_groups.enter(process)
     try:
         yield process
     finally:

@@ -22,12 +22,12 @@ import time
 HELLO, DEVICE_COUNT, GET_DEVICE_MEMORY = 14, 15, 11
 HELLO_CAPABILITIES = bytes(24)
 LONGEST_ANSWER = 1 << 20
-"""Commands of ggml-rpc: one byte, the payload's length in eight, the payload."""
+"""Commands of ggml-rpc. A request is one byte, the length of the payload in eight, and the payload."""
 
 RETRY_SECONDS = 0.2
 CONNECT_SECONDS = 3.0
 ATTACHED = frozenset({0x01, 0x08})
-"""TCP states that mean a client: ESTABLISHED, and CLOSE_WAIT, where the worker has not noticed the end yet."""
+"""TCP states that mean a client: ESTABLISHED, and CLOSE_WAIT, whose end the worker has not noticed yet."""
 
 
 class NotReady(Exception):  # noqa: N818 - the name says what holds

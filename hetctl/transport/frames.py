@@ -22,6 +22,17 @@ def encode(frame: dict[str, Any], body: bytes = b"") -> bytes:
     return json.dumps(frame, separators=(",", ":")).encode() + b"\n" + body
 
 
+def _parse(line: bytes) -> dict[str, Any]:
+    try:
+        frame = json.loads(line)
+    except ValueError:
+        frame = None
+    size = frame.get("body", 0) if isinstance(frame, dict) else None
+    if not isinstance(frame, dict) or type(size) is not int or size < 0:
+        raise ProtocolMismatch("the agent sent something that is no frame", why=repr(line[:200]))
+    return frame
+
+
 class FrameStream:
     """Splits what an agent sends into frames.
 
@@ -69,15 +80,8 @@ class FrameStream:
         line = self._line(LONGEST_LINE)
         if line is None:
             return None
-        try:
-            frame = json.loads(line)
-        except ValueError as error:
-            raise ProtocolMismatch(
-                "the agent sent something that is no frame", why=repr(line[:200])
-            ) from error
-        if not isinstance(frame, dict):
-            raise ProtocolMismatch("the agent sent something that is no frame", why=repr(line[:200]))
-        size = frame.get("body", 0)
+        frame = _parse(line)
+        size: int = frame.get("body", 0)
         parts = []
         while size > 0:
             if not self._buffer:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import getpass
 import os
 import selectors
 import signal
@@ -112,7 +111,7 @@ class LocalTransport:
     @property
     def user(self) -> str:
         """Who runs the commands."""
-        return "root" if os.geteuid() == 0 else getpass.getuser()
+        return "root" if os.geteuid() == 0 else str(os.geteuid())
 
     def open(self) -> None:
         """Do nothing: it is always there."""

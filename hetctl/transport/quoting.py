@@ -70,7 +70,7 @@ def unit_value(text: str) -> str:
             end (systemd joins the next line).
     """
     _refuse_control_characters(text, "a unit file")
-    if text != text.strip() or text.endswith("\\"):
+    if text != text.strip(" ") or text.endswith("\\"):
         raise Unquotable(
             "a unit value cannot begin or end with a space, or end with a backslash", why=repr(text)
         )
@@ -123,8 +123,8 @@ def environment_line(name: str, value: str) -> str:
 def unit_name(parts: Sequence[str], suffix: str = "service") -> str:
     r"""Return a unit name made of arbitrary names; different parts give different names.
 
-    The parts are joined by colons, which no part keeps; in a part, everything but letters, digits and `_.-` is
-    written as \xNN, byte by byte, as systemd-escape does.
+    The parts are joined by colons, which no part keeps; in a part, everything but letters, digits and `_.-`
+    is written as \xNN, byte by byte, as systemd-escape does.
     """
     if suffix not in UNIT_SUFFIXES or not parts or not all(parts):
         raise Unquotable("not the parts of a unit name", why=repr((list(parts), suffix)))
@@ -171,8 +171,10 @@ def nft_address(text: str) -> str:
     """Return an address or a network for nft, in its usual form.
 
     Raises:
-        Unquotable: It is neither.
+        Unquotable: It is neither, or has a zone (`%eth0`).
     """
+    if "%" in text:
+        raise Unquotable("an nft address cannot have a zone", why=repr(text))
     try:
         return str(ipaddress.ip_network(text, strict=False) if "/" in text else ipaddress.ip_address(text))
     except ValueError as error:

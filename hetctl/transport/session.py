@@ -190,7 +190,8 @@ class AgentSession:
                 self._upload(call, upload)
             return self._answer(call)
         except TransportError as error:
-            self._lose(error)
+            if not call.answered:
+                self._lose(error)
             raise
         except BaseException:
             if not call.answered:

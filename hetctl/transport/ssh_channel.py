@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 SEND_SECONDS = 60.0
 """How long a command may refuse to read before it counts as lost."""
 
-SLICE_SECONDS = 1.0
+SLICE_SECONDS = 0.25
 """Longest single wait inside of paramiko, which knows only one timeout for both directions."""
 
 PACKET = 32 << 10

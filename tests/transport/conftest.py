@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import getpass
+import os
 import shutil
 import socket
 import subprocess
@@ -25,7 +27,8 @@ def free_port() -> int:
 
 
 def make_key(path: Path, kind: str = "ed25519") -> Path:
-    subprocess.run(["ssh-keygen", "-q", "-t", kind, "-N", "", "-f", path], check=True)
+    size = ["-b", "2048"] if kind == "rsa" else []
+    subprocess.run(["ssh-keygen", "-q", "-t", kind, *size, "-N", "", "-f", path], check=True)
     return path
 
 
@@ -72,7 +75,7 @@ class Server:
 
     def transport(self, **options: object) -> SSHTransport:
         arguments: dict[str, object] = {
-            "user": "root",
+            "user": getpass.getuser(),
             "port": self.port,
             "identity_files": [self.identity],
             "known_hosts": self.known_hosts,
@@ -94,12 +97,14 @@ def start_sshd(directory: Path, extra: str = "") -> Server:
     shutil.copy(directory / "id.pub", directory / "authorized_keys")
     (directory / "ssh_config").write_text("")
     (directory / "sshd_config").write_text(
-        f"Port {port}\nListenAddress 127.0.0.1\nHostKey {directory}/host_ed25519\nHostKey {directory}/host_rsa\n"
+        f"Port {port}\nListenAddress 127.0.0.1\n"
+        f"HostKey {directory}/host_ed25519\nHostKey {directory}/host_rsa\n"
         f"AuthorizedKeysFile {directory}/authorized_keys\nPidFile none\nStrictModes no\nUsePAM no\n"
         f"PasswordAuthentication no\nKbdInteractiveAuthentication no\nPermitRootLogin yes\nUseDNS no\n"
         f"MaxStartups 100:30:200\n{extra}\n"
     )
-    Path("/run/sshd").mkdir(exist_ok=True)
+    if os.geteuid() == 0:  # where sshd confines itself before the login
+        Path("/run/sshd").mkdir(exist_ok=True)
     log = (directory / "log").open("wb")
     process = subprocess.Popen([SSHD, "-D", "-e", "-f", directory / "sshd_config"], stderr=log)
     log.close()
@@ -115,3 +120,24 @@ def sshd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     yield server
     server.process.terminate()
     server.process.wait(10)
+
+
+@pytest.fixture
+def other_sshd(tmp_path: Path) -> Iterator[Server]:
+    """A server of one test's own, to be broken."""
+    server = start_sshd(tmp_path / "other")
+    yield server
+    server.process.kill()
+    server.process.wait(10)
+
+
+@pytest.fixture
+def condition() -> Callable[..., None]:
+    return wait_until
+
+
+@pytest.fixture(autouse=True)
+def _no_ssh_agent(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Keep the keys and the configuration of whoever runs the tests out of them."""
+    monkeypatch.delenv("SSH_AUTH_SOCK", raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
