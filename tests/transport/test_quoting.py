@@ -81,7 +81,7 @@ def read_unit(directory: Path, lines: str) -> list[str]:
 
 
 def undo_display(command: str) -> list[str]:
-        [str(ANALYZE), "verify", unit], capture_output=True, text=True, env=environment, check=False, timeout=60
+    """Return the words of a command as systemd shows it: some in double quotes, some plain."""
     found = re.findall(r'"((?:[^"\\]|\\.)*)"|([^ "]+)', command)
     return [plain or re.sub(r"\\(.)", r"\1", quoted) for quoted, plain in found]
 
