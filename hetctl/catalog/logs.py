@@ -17,7 +17,8 @@ class LogLine:
     """A line worth reading.
 
     Arguments:
-        event: `device`, `offloaded`, `model`, `kv`, `compute`, `output`, `layer`, `loaded` or `listening`.
+        event: `device`, `offloaded`, `model`, `kv`, `compute`, `layer`, `loaded`, `listening`, or
+            `listed` in the output of `--list-devices`.
         level: How talkative the server must be to write it; see `verbosity`.
         pattern: Found anywhere in the line.
         example: A real line.
@@ -72,6 +73,23 @@ class Failure:
     line: str
 
 
+@dataclass(frozen=True, slots=True)
+class ListedDevice:
+    """A device as `--list-devices` shows it.
+
+    Arguments:
+        name: Such as `CUDA0` or `RPC1`.
+        description: The card's name; for a worker's device host:port.
+        total: Bytes, rounded to MiB.
+        free: Bytes, rounded to MiB.
+    """
+
+    name: str
+    description: str
+    total: int
+    free: int
+
+
 @dataclass(slots=True)
 class BufferSizes:
     """Bytes a running server put into one buffer type, as its log rounds them (to 0.01 MiB)."""
@@ -89,13 +107,17 @@ class ServerLog:
         buffers: Sizes by buffer name: `CUDA0`, `CPU_Mapped`, `RPC0[10.0.0.7:20052]`.
         devices: Names of the devices in use, in order.
         offloaded: How many layers, the output layer counted, lie on devices; None when it was not said.
+        layers: Device of each layer, the output layer last; only at level `debug`.
         loaded: True once the model is loaded.
+        url: Where it listens; empty before.
     """
 
     buffers: dict[str, BufferSizes] = field(default_factory=dict)
     devices: tuple[str, ...] = ()
     offloaded: int | None = None
+    layers: dict[int, str] = field(default_factory=dict)
     loaded: bool = False
+    url: str = ""
 
 
 @cache
@@ -157,7 +179,8 @@ def read_server_log(lines: Iterable[str], build: int) -> ServerLog:
     rows = [row for row in log_lines() if build in row.builds]
     buffers: dict[str, BufferSizes] = {}
     devices: list[str] = []
-    offloaded, loaded = None, False
+    layers: dict[int, str] = {}
+    offloaded, loaded, url = None, False, ""
     for line in lines:
         for row in rows:
             if not (found := row.pattern.search(line.rstrip())):
@@ -170,9 +193,25 @@ def read_server_log(lines: Iterable[str], build: int) -> ServerLog:
                     devices.append(found["device"])
                 case "offloaded":
                     offloaded = int(found["count"])
+                case "layer":
+                    layers[int(found["layer"])] = found["device"]
                 case "loaded":
                     loaded = True
-    return ServerLog(buffers, tuple(devices), offloaded, loaded)
+                case "listening":
+                    url = found["url"]
+    return ServerLog(buffers, tuple(devices), offloaded, layers, loaded, url)
+
+
+def read_device_list(text: str, build: int) -> tuple[ListedDevice, ...]:
+    """Return what `llama-server --list-devices` wrote to standard output; the CPU is never listed."""
+    [row] = [row for row in log_lines() if row.event == "listed" and build in row.builds]
+    return tuple(
+        ListedDevice(
+            found["device"], found["description"], int(found["total"]) * MIB, int(found["free"]) * MIB
+        )
+        for line in text.splitlines()
+        if (found := row.pattern.search(line))
+    )
 
 
 def rpc_buffer(endpoint: str, index: int) -> str:

@@ -20,7 +20,7 @@ MAX_PAIRS = 16_384
 """More metadata pairs than any model has (about 60)."""
 MAX_TENSORS = 16_384
 """More tensors than any model has (about 2,000)."""
-MAX_ELEMENTS = 2**23
+MAX_ELEMENTS = 2**22
 """More array elements in a whole header than any vocabulary with its merges and scores has."""
 MAX_KEY = 1024
 MAX_NAME = 63

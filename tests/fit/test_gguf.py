@@ -215,7 +215,7 @@ def largest_allowed() -> bytes:
         text(f"array.{index}") + number(9) + number(0) + count(gguf.KEPT_ELEMENTS) + bytes(gguf.KEPT_ELEMENTS)
         for index in range(50)
     ]
-    strings = gguf.MAX_ELEMENTS // 32
+    strings = gguf.MAX_ELEMENTS // 16
     vocabulary = text("tokens") + number(9) + number(8) + count(strings) + text("ab") * strings
     tensors = [
         text(f"{index:063d}") + number(1) + count(8) + number(0) + count(32 * index)
