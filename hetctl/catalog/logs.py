@@ -109,7 +109,7 @@ class ServerLog:
         offloaded: How many layers, the output layer counted, lie on devices; None when it was not said.
         layers: Device of each layer, the output layer last; only at level `debug`.
         loaded: True once the model is loaded.
-        url: Where it listens; empty before.
+        urls: Where it listens; empty before.
     """
 
     buffers: dict[str, BufferSizes] = field(default_factory=dict)
@@ -117,7 +117,7 @@ class ServerLog:
     offloaded: int | None = None
     layers: dict[int, str] = field(default_factory=dict)
     loaded: bool = False
-    url: str = ""
+    urls: tuple[str, ...] = ()
 
 
 @cache
@@ -174,13 +174,15 @@ def verbosity(build: int, level: str = "detail") -> int:
 def read_server_log(lines: Iterable[str], build: int) -> ServerLog:
     """Read the log lines of one start of a server.
 
-    A model with sliding-window attention writes two KV lines for a buffer; they are added.
+    Lines for one buffer are added: a model with sliding-window attention writes two for its KV cache, and a
+    draft model writes its own for the same device.
     """
     rows = [row for row in log_lines() if build in row.builds]
     buffers: dict[str, BufferSizes] = {}
     devices: list[str] = []
     layers: dict[int, str] = {}
-    offloaded, loaded, url = None, False, ""
+    urls: list[str] = []
+    offloaded, loaded = None, False
     for line in lines:
         for row in rows:
             if not (found := row.pattern.search(line.rstrip())):
@@ -198,8 +200,8 @@ def read_server_log(lines: Iterable[str], build: int) -> ServerLog:
                 case "loaded":
                     loaded = True
                 case "listening":
-                    url = found["url"]
-    return ServerLog(buffers, tuple(devices), offloaded, layers, loaded, url)
+                    urls.append(found["url"])
+    return ServerLog(buffers, tuple(devices), offloaded, layers, loaded, tuple(urls))
 
 
 def read_device_list(text: str, build: int) -> tuple[ListedDevice, ...]:

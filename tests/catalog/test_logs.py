@@ -35,7 +35,7 @@ def test_a_start_with_two_workers() -> None:
     assert log.devices == ("RPC0", "RPC1")
     assert log.offloaded == 19
     assert log.loaded
-    assert log.url == "http://127.0.0.1:20080"
+    assert log.urls == ("http://127.0.0.1:20080",)
     sizes = {
         name: tuple(size / MIB for size in (buffer.model, buffer.kv, buffer.compute))
         for name, buffer in log.buffers.items()
@@ -58,7 +58,7 @@ def test_a_start_that_names_every_layer() -> None:
 
 def test_a_start_that_says_nothing() -> None:
     log = read_server_log(["0.01.592.823 I srv  llama_server: loading"], 11434)
-    assert (log.buffers, log.devices, log.offloaded, log.loaded, log.url) == ({}, (), None, False, "")
+    assert (log.buffers, log.devices, log.offloaded, log.loaded, log.urls) == ({}, (), None, False, ())
 
 
 def test_device_list() -> None:
