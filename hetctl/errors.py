@@ -95,7 +95,7 @@ class Problem:
     """One thing wrong with a manifest.
 
     Arguments:
-        code: Stable identifier: E0xx YAML, E1xx shape, E2xx references and cross-field, E9xx not available yet.
+        code: Stable identifier: E0xx YAML, E1xx shape, E2xx references and cross-field, E9xx not available.
         message: One sentence without place or code.
         position: Where.
         source_line: The manifest line as written; empty when there is none to show.
@@ -139,7 +139,7 @@ class UsageError(HetctlError):
     exit_code = ExitCode.USAGE
 
 
-class ManifestInvalid(HetctlError):  # noqa: N818 - the name says what holds, as all of this tree do
+class ManifestInvalid(HetctlError):
     """The manifest is wrong. `problems` holds everything found, in file order."""
 
     exit_code = ExitCode.MANIFEST_INVALID
@@ -149,37 +149,37 @@ class ManifestInvalid(HetctlError):  # noqa: N818 - the name says what holds, as
         self.problems = problems
 
 
-class ModelUnreadable(HetctlError):  # noqa: N818 - as above
+class ModelUnreadable(HetctlError):
     """A model file is damaged, cut short or of a kind that cannot be read."""
 
     exit_code = ExitCode.MANIFEST_INVALID
 
 
-class FlagUnavailable(HetctlError):  # noqa: N818 - as above
+class FlagUnavailable(HetctlError):
     """The declared build of llama.cpp has no flag for what the manifest asks."""
 
     exit_code = ExitCode.MANIFEST_INVALID
 
 
-class Refused(HetctlError):  # noqa: N818 - as above
+class Refused(HetctlError):
     """A blocking finding, or a consent that was not given. Nothing was changed."""
 
     exit_code = ExitCode.REFUSED
 
 
-class PlanStale(HetctlError):  # noqa: N818 - as above
+class PlanStale(HetctlError):
     """What the plan rests on has changed since it was made."""
 
     exit_code = ExitCode.PLAN_STALE
 
 
-class LockHeld(HetctlError):  # noqa: N818 - as above
+class LockHeld(HetctlError):
     """Another hetctl is applying to one of the nodes."""
 
     exit_code = ExitCode.LOCKED
 
 
-class GateReached(HetctlError):  # noqa: N818 - as above
+class GateReached(HetctlError):
     """A reboot or a manual step comes first."""
 
     exit_code = ExitCode.GATE
@@ -233,7 +233,7 @@ class ProofFailed(OperationFailed):
     """It runs, but it is not what was declared."""
 
 
-class Interrupted(HetctlError):  # noqa: N818 - as above
+class Interrupted(HetctlError):
     """Ctrl-C."""
 
     exit_code = ExitCode.INTERRUPTED

@@ -19,6 +19,13 @@ from hetctl.errors import ExitCode, UsageError
 )
 @click.argument("prompt")
 @click.option("-p", "--placement", help="Which placement; may be left out if there is one.")
+@click.option(
+    "--max-tokens",
+    type=click.IntRange(min=1),
+    default=1024,
+    show_default=True,
+    help="Length at which the answer is cut off.",
+)
 @manifest_option
 @output_option
 @host_key_option
@@ -28,6 +35,7 @@ def command(
     prompt: str,
     *,
     placement: str | None,
+    max_tokens: int,
     file: str,
     accept_new_host_keys: bool,
 ) -> int:
@@ -36,6 +44,7 @@ def command(
     The request is made on the node the server stands on, with the server's own key: no port has to be open.
     """
     from hetctl.engine.inquiry import ask, chosen_placement  # noqa: PLC0415 - keeps --help quick
+    from hetctl.resources.provider import Question  # noqa: PLC0415 - as above
 
     console = surroundings.console
     text = console.stdin.read() if prompt == "-" else prompt
@@ -44,7 +53,7 @@ def command(
     provider = surroundings.provider(file, accept_new_host_keys=accept_new_host_keys)
     name = chosen_placement(provider, placement)
     emit = console.result if not console.json else _discard
-    answer = ask(provider, name, text, emit)
+    answer = ask(provider, name, Question(text, max_tokens), emit)
     if console.json:
         from hetctl.report.documents import AnswerDocument  # noqa: PLC0415 - as above
 

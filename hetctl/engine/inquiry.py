@@ -13,7 +13,15 @@ from hetctl.engine.parallel import for_each
 from hetctl.engine.sessions import Sessions, opened
 from hetctl.errors import ExitCode, HetctlError, UsageError
 from hetctl.resources.base import Desired
-from hetctl.resources.provider import Answer, JournalLine, JournalSource, PlacementStatus, Provider, Target
+from hetctl.resources.provider import (
+    Answer,
+    JournalLine,
+    JournalSource,
+    PlacementStatus,
+    Provider,
+    Question,
+    Target,
+)
 from hetctl.transport.base import Session
 
 
@@ -78,8 +86,8 @@ def chosen_placement(provider: Provider, name: str | None) -> str:
     )
 
 
-def ask(provider: Provider, placement: str, prompt: str, emit: Callable[[str], None]) -> Answer:
-    """Send a prompt to a placement from the node its server stands on, and return the answer.
+def ask(provider: Provider, placement: str, question: Question, emit: Callable[[str], None]) -> Answer:
+    """Put a question to a placement from the node its server stands on, and return the answer.
 
     Raises:
         HetctlError: The node could not be reached or the server did not answer.
@@ -87,7 +95,7 @@ def ask(provider: Provider, placement: str, prompt: str, emit: Callable[[str], N
     head = provider.head(placement)
     with opened(_only(provider, {head}), write=False) as sessions:
         session = _session(sessions, head)
-        return provider.ask(session, provider.read(session), placement, prompt, emit)
+        return provider.ask(session, provider.read(session), placement, question, emit)
 
 
 def logs(

@@ -33,6 +33,7 @@ from hetctl.resources.provider import (
     NodeObservation,
     PlacementStatus,
     Plan,
+    Question,
     Survey,
     Target,
 )
@@ -381,9 +382,14 @@ class ClusterProvider:
         return self.resolved.placements[placement].head
 
     def ask(
-        self, session: Session, reading: NodeReading, placement: str, prompt: str, emit: Callable[[str], None]
+        self,
+        session: Session,
+        reading: NodeReading,
+        placement: str,
+        question: Question,
+        emit: Callable[[str], None],
     ) -> Answer:
-        """Send one prompt to a placement from its server's node; emit the text as it comes."""
+        """Put one question to a placement from its server's node; emit the text as it comes."""
         mark = reading.marks.get(f"server/{placement}")
         if mark is None:
             raise OperationFailed(
@@ -391,7 +397,7 @@ class ClusterProvider:
                 where=session.node,
                 fix=f"hetctl apply {self.manifest}",
             )
-        return inspection.ask(session, mark.spec, prompt, emit)
+        return inspection.ask(session, mark.spec, question, emit)
 
 
 def _shape(path: Path) -> ModelShape:

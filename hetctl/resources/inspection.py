@@ -21,6 +21,7 @@ from hetctl.resources.provider import (
     JournalSource,
     MemberStatus,
     PlacementStatus,
+    Question,
     Survey,
 )
 from hetctl.resources.reading import NodeReading
@@ -184,13 +185,15 @@ def journal(
         tell(entry)
 
 
-def ask(session: Session, spec: Mapping[str, Json], prompt: str, emit: Callable[[str], None]) -> Answer:
-    """Send a prompt to a running server and emit the answer as it comes.
+def ask(
+    session: Session, spec: Mapping[str, Json], question: Question, emit: Callable[[str], None]
+) -> Answer:
+    """Put a question to a running server and emit the answer as it comes.
 
     Arguments:
         session: Of the server's node.
         spec: Of the server, as applied.
-        prompt: What to ask.
+        question: What to ask.
         emit: Receives pieces of the answer.
 
     Raises:
@@ -221,7 +224,8 @@ def ask(session: Session, spec: Mapping[str, Json], prompt: str, emit: Callable[
 
     body = {
         "model": spec["alias"],
-        "messages": [{"role": "user", "content": prompt}],
+        "messages": [{"role": "user", "content": question.prompt}],
+        "max_tokens": question.max_tokens,
         "stream": True,
         "stream_options": {"include_usage": True},
     }

@@ -359,6 +359,19 @@ class JournalLine:
 
 
 @dataclass(frozen=True, slots=True)
+class Question:
+    """What to ask a placement.
+
+    Arguments:
+        prompt: The text.
+        max_tokens: Length at which the answer is cut off, at least 1.
+    """
+
+    prompt: str
+    max_tokens: int = 1024
+
+
+@dataclass(frozen=True, slots=True)
 class Answer:
     """What a placement answered.
 
@@ -466,9 +479,9 @@ class Provider(Protocol):
         """Return the node on which a declared placement's server stands."""
 
     def ask(
-        self, session: Session, reading: Any, placement: str, prompt: str, emit: Callable[[str], None]
+        self, session: Session, reading: Any, placement: str, question: Question, emit: Callable[[str], None]
     ) -> Answer:
-        """Send one prompt to a placement from its server's node; emit the text as it comes."""
+        """Put one question to a placement from its server's node; emit the text as it comes."""
 
 
 class Loader(Protocol):

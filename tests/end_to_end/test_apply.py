@@ -129,7 +129,7 @@ def test_status_is_ready_and_says_where(story: Story) -> None:
 
 
 def test_ask_and_logs(story: Story) -> None:
-    answer = story.workplace.expect(0, "ask", "Reply with the single word: blue")
+    answer = story.workplace.expect(0, "ask", "--max-tokens", "16", "Reply with the single word: blue")
     assert "blue" in answer.stdout.lower()
     logs = story.workplace.expect(0, "logs", "chat", "-n", "200")
     assert "listening" in logs.stdout

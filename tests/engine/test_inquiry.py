@@ -5,7 +5,7 @@ import pytest
 from hetctl.engine.inquiry import ask, chosen_placement, logs, status
 from hetctl.engine.operations import ApplyOptions, apply
 from hetctl.errors import ExitCode, NodeUnreachable, UsageError, worst
-from hetctl.resources.provider import Health, JournalLine, JournalSource
+from hetctl.resources.provider import Health, JournalLine, JournalSource, Question
 from tests.engine.toy import ToyCluster, Yes, cluster_of, toy
 
 
@@ -43,7 +43,7 @@ def test_status_of_a_silent_node_is_unknown() -> None:
 def test_ask_goes_to_the_head_only() -> None:
     cluster = two()
     heard: list[str] = []
-    answer = ask(cluster, "chat", "hi", heard.append)
+    answer = ask(cluster, "chat", Question("hi"), heard.append)
     assert "".join(heard) == answer.text == "hello "
     assert cluster.world.opened == [("a", False)]
 
@@ -52,7 +52,7 @@ def test_ask_an_unreachable_head() -> None:
     cluster = two()
     cluster.world.unreachable.add("a")
     with pytest.raises(NodeUnreachable):
-        ask(cluster, "chat", "hi", lambda _: None)
+        ask(cluster, "chat", Question("hi"), lambda _: None)
 
 
 def test_the_placement_may_be_left_out_when_there_is_one() -> None:

@@ -36,6 +36,7 @@ from hetctl.resources.provider import (
     PlacementStatus,
     Plan,
     Purpose,
+    Question,
     Survey,
     Target,
 )
@@ -378,11 +379,16 @@ class ToyCluster:
         return next(item.node for item in reversed(self.resources) if item.gang == placement)
 
     def ask(
-        self, session: Any, reading: ToyReading, placement: str, prompt: str, emit: Callable[[str], None]
+        self,
+        session: Any,
+        reading: ToyReading,
+        placement: str,
+        question: Question,
+        emit: Callable[[str], None],
     ) -> Answer:
         session.call("ask")
         assert reading is not None
-        assert prompt
+        assert question.prompt
         for word in self.answer.split():
             emit(f"{word} ")
         return Answer(f"{self.answer} ", placement, 3, len(self.answer.split()), 0.5)
