@@ -67,16 +67,17 @@ def run_isolated(command: Sequence[str]) -> int:
     inner = [sys.executable, "-m", "tests.lab", "_inside", *command]
     child = subprocess.Popen(["setpriv", "--pdeathsig", "KILL", "unshare", *namespaces, "--", *inner])
 
+    received: list[int] = []
+
     def end(number: int, _frame: FrameType | None) -> None:
-        child.kill()  # unshare itself holds these signals back
-        child.wait()
-        sys.exit(128 + number)
+        received.append(number)
+        os.kill(child.pid, signal.SIGKILL)  # unshare itself holds the milder signals back
 
     signal.signal(signal.SIGTERM, end)
     signal.signal(signal.SIGHUP, end)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the command hears Ctrl-C itself and decides
     status = child.wait()
-    return 128 - status if status < 0 else status
+    return 128 + received[0] if received else status
 
 
 def inside(command: Sequence[str]) -> int:

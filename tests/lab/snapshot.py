@@ -31,7 +31,7 @@ EXCLUDED = {
     "/var/.updated": "systemd's own: when it last looked at /var",
     "/etc/.pwd.lock": "systemd's own: taken whenever a unit has a dynamic user",
 }
-"""Paths left out, with everything below them, and why."""
+"""Paths left out, with everything below them, and why; also what Python compiles of its own in /usr/lib."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,10 +55,10 @@ def snapshot(host: Host) -> dict[str, Entry]:
     found: dict[str, Entry] = {}
     for directory, names, files in os.walk(root):
         place = "/" + os.path.relpath(directory, root) if directory != str(root) else ""
-        names[:] = [name for name in names if f"{place}/{name}" not in EXCLUDED]
+        names[:] = [name for name in names if not _excluded(f"{place}/{name}")]
         for name in (*names, *files):
             path = f"{place}/{name}"
-            if path not in EXCLUDED:
+            if not _excluded(path):
                 found[path] = _entry(root, upper, Path(host.lower), path.removeprefix("/"))
     return found
 
@@ -75,6 +75,10 @@ def difference(before: Mapping[str, Entry], after: Mapping[str, Entry]) -> list[
         elif old != new:
             lines.append(f"~ {path}: {old} -> {new}")
     return lines
+
+
+def _excluded(path: str) -> bool:
+    return path in EXCLUDED or (path.startswith("/usr/lib/python3") and path.endswith("/__pycache__"))
 
 
 def _entry(root: Path, upper: Path, lower: Path, path: str) -> Entry:
