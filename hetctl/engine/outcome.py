@@ -20,6 +20,7 @@ class Result(StrEnum):
     SKIPPED = "skipped"  # because of another one
     STOPPED = "stopped"  # began and ended early, by Ctrl-C: the next apply goes on with it
     NOT_REACHED = "not reached"
+    NOT_NEEDED = "not needed"  # a rescue that nothing called for: left out of reports
 
 
 @dataclass(frozen=True, slots=True)

@@ -104,7 +104,7 @@ class _Run:
 
     def go(self) -> RunReport:
         self._interrupts.listen(lambda: self._messages.put(_Interrupted()))
-        self._reporter.began(self._given)
+        self._reporter.began([step for step in self._given if not step.rescues])
         self._give_up_on_what_cannot_run()
         self._start_what_is_ready()
         last_tick = time.monotonic()
@@ -122,7 +122,11 @@ class _Run:
         if self._running:
             self._stop_now()
         report = RunReport(
-            outcomes=tuple(self._outcomes[step.name] for step in self._given),
+            outcomes=tuple(
+                outcome
+                for outcome in (self._outcomes[step.name] for step in self._given)
+                if outcome.result is not Result.NOT_NEEDED
+            ),
             interrupted=self._interrupts.count > 0,
             lost=dict(self._lost),
         )
@@ -144,7 +148,8 @@ class _Run:
 
     def _end(self, outcome: StepOutcome) -> None:
         self._outcomes[outcome.step.name] = outcome
-        self._reporter.ended(outcome)
+        if outcome.result is not Result.NOT_NEEDED:
+            self._reporter.ended(outcome)
 
     def _give_up_on_what_cannot_run(self) -> None:
         # The order of dependency makes one pass enough: what a step needs was looked at before it.
@@ -155,11 +160,25 @@ class _Run:
                 self._end(outcome)
 
     def _verdict(self, step: Step) -> StepOutcome | None:
+        if step.rescues:
+            if not step.rescues <= self._outcomes.keys():
+                return None
+            if not self._called_for(step):
+                return StepOutcome(step, Result.NOT_NEEDED)
+        verdict = self._unreachable(step) or self._unmet(step)
+        if verdict is None and self._holding and not self._continues(step):
+            return StepOutcome(step, Result.NOT_REACHED)
+        return verdict
+
+    def _unreachable(self, step: Step) -> StepOutcome | None:
         for node in sorted(_nodes(step)):
             if node in self._lost:
                 return StepOutcome(step, Result.SKIPPED, because=f"the connection to {node} was lost")
             if node in self._sessions.unknown:
                 return StepOutcome(step, Result.SKIPPED, because=f"{node} could not be reached")
+        return None
+
+    def _unmet(self, step: Step) -> StepOutcome | None:
         for name in sorted(step.needs):
             needed = self._outcomes.get(name)
             if needed is None or needed.result is Result.DONE:
@@ -171,9 +190,13 @@ class _Run:
             if needed.result is Result.SKIPPED:
                 return StepOutcome(step, Result.SKIPPED, because=needed.because)
             return StepOutcome(step, Result.NOT_REACHED)
-        if self._holding and not self._continues(step):
-            return StepOutcome(step, Result.NOT_REACHED)
         return None
+
+    def _called_for(self, step: Step) -> bool:
+        """Say whether one of the steps that `step` rescues began, and not all of them succeeded."""
+        results = {self._outcomes[name].result for name in step.rescues}
+        began = results & {Result.DONE, Result.FAILED, Result.GATE, Result.STOPPED}
+        return bool(began) and results != {Result.DONE}
 
     @property
     def _holding(self) -> bool:
@@ -188,7 +211,7 @@ class _Run:
         for step in list(self._waiting):
             if len(self._running) >= CONNECTIONS:
                 return
-            if busy & _nodes(step) or not (step.needs | step.after) <= self._outcomes.keys():
+            if busy & _nodes(step) or not _waits_for(step) <= self._outcomes.keys():
                 continue
             busy |= _nodes(step)
             self._waiting.remove(step)
@@ -228,6 +251,10 @@ class _Run:
         self._waiting.clear()
 
 
+def _waits_for(step: Step) -> frozenset[str]:
+    return step.needs | step.after | step.rescues
+
+
 def _nodes(step: Step) -> set[str]:
     return {step.node, *step.also}
 
@@ -240,8 +267,8 @@ def _in_order(steps: Sequence[Step]) -> list[Step]:
             f"two steps have one name: {sorted({name for name in names if names.count(name) > 1})}"
         )
     for step in steps:
-        missing = (step.needs | step.after) - by_name.keys()
+        missing = _waits_for(step) - by_name.keys()
         if missing:
             raise ValueError(f"step {step.name!r} waits for steps that are not there: {sorted(missing)}")
-    order = dependency_order(list(by_name), {step.name: step.needs | step.after for step in steps})
+    order = dependency_order(list(by_name), {step.name: _waits_for(step) for step in steps})
     return [by_name[name] for name in order]

@@ -193,6 +193,8 @@ class Step:
         interruptible: False for steps that must run to their end once their gang started to switch.
         after: Names of steps that must have ended before, successfully or not.
         also: Other nodes whose sessions it uses, kept busy as well (a copy from node to node).
+        rescues: Names of steps. It runs only when one of them began and not all succeeded, once all have
+            ended; otherwise it is not needed and nobody hears of it.
     """
 
     name: str
@@ -203,6 +205,7 @@ class Step:
     after: frozenset[str] = frozenset()
     interruptible: bool = True
     also: frozenset[str] = frozenset()
+    rescues: frozenset[str] = frozenset()
 
 
 class Kind(Protocol):

@@ -9,9 +9,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from hetctl.errors import ModelUnreadable, OperationFailed, UsageError
+from hetctl.errors import OperationFailed, UsageError
 from hetctl.facts.node import NodeFacts, parse_node_facts
-from hetctl.fit.gguf import read_header
 from hetctl.manifest import load
 from hetctl.manifest.references import Resolved, resolve
 from hetctl.manifest.secrets import SecretRef
@@ -23,6 +22,7 @@ from hetctl.resources.coupling import couple
 from hetctl.resources.desired import desired_state
 from hetctl.resources.desired_build import LOCAL
 from hetctl.resources.gang import WAIT_SCRIPT
+from hetctl.resources.headers import ModelFiles
 from hetctl.resources.provider import (
     Access,
     Answer,
@@ -40,7 +40,8 @@ from hetctl.resources.provider import (
 from hetctl.resources.reading import NodeReading, observe_node, read_node
 from hetctl.resources.registry import KINDS
 from hetctl.resources.steps import CompileStep, expand
-from hetctl.resources.work import Work
+from hetctl.resources.work import Work, owned_paths
+from hetctl.rules.layer_counts import check_layer_counts
 from hetctl.transport.base import Session, Transport
 from hetctl.transport.bundle import agent_bundle
 from hetctl.transport.local import LocalTransport
@@ -55,12 +56,12 @@ def load_cluster(manifest: Path, access: Access) -> ClusterProvider:
     Raises:
         ManifestInvalid: With every problem found.
     """
-    cluster = load([manifest])
+    resolved = resolve(load([manifest]))
+    workstation = Workstation.from_environment(os.environ)
+    models = ModelFiles(workstation)
+    check_layer_counts(resolved, models.describe)
     return ClusterProvider(
-        manifest=manifest,
-        resolved=resolve(cluster),
-        access=access,
-        workstation=Workstation.from_environment(os.environ),
+        manifest=manifest, resolved=resolved, access=access, workstation=workstation, models=models
     )
 
 
@@ -81,12 +82,14 @@ class ClusterProvider:
         resolved: Its content with all references looked up.
         access: How nodes may be reached.
         workstation: The operator's machine.
+        models: Describes the model files there.
     """
 
     manifest: Path
     resolved: Resolved
     access: Access
     workstation: Workstation
+    models: ModelFiles
     _known: _Slots = field(default_factory=_Slots)
 
     @property
@@ -124,8 +127,12 @@ class ClusterProvider:
 
     @cached_property
     def _shapes(self) -> Mapping[str, ModelShape]:
-        used = sorted({item.model for item in self.resolved.placements.values()})
-        return {name: _shape(self.resolved.models[name]) for name in used}
+        found = {}
+        for name in sorted({item.model for item in self.resolved.placements.values()}):
+            path = self.resolved.models[name]
+            self.workstation.digest(path)  # known from here on, so that what the header says is remembered
+            found[name] = ModelShape(self.models.describe(path), path.stat().st_size)
+        return found
 
     # -- reaching nodes ------------------------------------------------------------------------------------
 
@@ -268,9 +275,8 @@ class ClusterProvider:
         shared_paths: dict[str, dict[str, list[Mark]]] = {}
         for node, reading in survey.readings.items():
             for mark in (*reading.marks.values(), *reading.foreign):
-                for key in ("path", "directory"):
-                    if key in mark.spec:
-                        shared_paths.setdefault(node, {}).setdefault(mark.spec[key], []).append(mark)
+                for path in owned_paths(mark):
+                    shared_paths.setdefault(node, {}).setdefault(path, []).append(mark)
         work = Work(
             cluster=self.cluster,
             workstation=self.workstation,
@@ -398,25 +404,3 @@ class ClusterProvider:
                 fix=f"hetctl apply {self.manifest}",
             )
         return inspection.ask(session, mark.spec, question, emit)
-
-
-def _shape(path: Path) -> ModelShape:
-    """Return what the header of a model file says.
-
-    Raises:
-        ModelUnreadable: It is no GGUF file, or cut off.
-    """
-    size = path.stat().st_size
-    with path.open("rb") as stream:
-        header = read_header(stream, name=str(path), size=size)
-    architecture = header.metadata.get("general.architecture")
-    blocks = header.metadata.get(f"{architecture}.block_count")
-    width = header.metadata.get(f"{architecture}.embedding_length")
-    if not isinstance(blocks, int) or not isinstance(width, int):
-        raise ModelUnreadable(
-            "the model's header does not say how many layers it has",
-            where=str(path),
-            why=f"architecture {architecture!r} without block_count or embedding_length",
-            fix="give the file of a language model; a projector or an adapter is none",
-        )
-    return ModelShape(block_count=blocks, embedding_length=width, size=size)

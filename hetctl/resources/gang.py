@@ -7,8 +7,10 @@ buffers and aborts (ggml-rpc.cpp at b11434), so no member restarts alone.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
+from hetctl.errors import HetctlError, OperationFailed
 from hetctl.resources import marks, proof
 from hetctl.resources.base import Change, Mark, StepContext
 from hetctl.resources.process import process_objects
@@ -18,6 +20,9 @@ from hetctl.transport.bundle import agent_bundle
 
 WAIT_SCRIPT = "hetctl.agent.wait_for_workers"
 """Run by a head before it starts; one self-contained file."""
+
+KEPT_SUFFIX = ".previous"
+"""Ends the name of the file that keeps a secret of the previous generation."""
 
 STOP_DEADLINE = 120.0
 """Seconds. llama-server takes up to 30 s to end while it answers somebody."""
@@ -30,11 +35,9 @@ GENERATION_DEADLINE = 300.0
 def stop_member(work: Work, context: StepContext, change: Change) -> None:  # noqa: ARG001 - all steps have one signature
     """Stop a worker or server that is to change; what is not running stays so."""
     session = context.sessions[change.node]
-    unit = (change.mark.spec if change.mark else wanted(change).spec)["unit"]
-    state = proof.unit_state(session, unit)
-    if state.get("load") == "loaded" and state.get("active") not in ("inactive", "failed"):
-        context.progress(f"stopping {unit}")
-        systemd(session, "stop", unit, deadline=STOP_DEADLINE)
+    unit = str((change.mark.spec if change.mark else wanted(change).spec)["unit"])
+    context.progress(f"stopping {unit}")
+    _stop_unit(session, unit)
 
 
 def start_worker(work: Work, context: StepContext, change: Change) -> None:
@@ -65,6 +68,7 @@ def start_server(work: Work, context: StepContext, change: Change) -> None:
     for path, text in _support(spec):
         made[path] = put_text(session, path, text)
     for name, path in sorted(spec["secret_files"].items()):
+        _keep_secret(session, path)
         made[path], fingerprints[name] = _put_secret(session, path, desired.secrets[name])
     made |= _write_unit(session, spec)
     systemd(session, "daemon-reload")
@@ -80,6 +84,74 @@ def start_server(work: Work, context: StepContext, change: Change) -> None:
         objects=process_objects(spec, made),
         facts={**learned, "secrets": fingerprints},
     )
+
+
+def go_back(work: Work, context: StepContext, members: Sequence[Change]) -> None:
+    """Return a gang to its previous generation after a switch failed; where there was none, stop it.
+
+    Arguments:
+        work: Of the run.
+        context: Of the running step.
+        members: The changes of the gang's workers and servers, as the failed switch was to make them.
+
+    Raises:
+        ProofFailed: The previous generation does not work any more either. Everything of the gang is stopped.
+    """
+    old = [change.mark for change in members if change.mark is not None and marks.is_finished(change.mark)]
+    heads = [change for change in members if change.kind == "server"]
+    workers = [change for change in members if change.kind == "worker"]
+    for change in [*heads, *workers]:
+        stop_member(work, context, change)
+        if change.mark is not None and change.desired is not None:
+            _stop_unit(context.sessions[change.node], str(change.desired.spec["unit"]))
+    if not any(mark.kind == "server" for mark in old):
+        for change in [*heads, *workers]:
+            _disable(context.sessions[change.node], str(wanted(change).spec["unit"]))
+        context.progress("there was no earlier generation: stopped")
+        return
+    context.progress("going back to the previous generation")
+    try:
+        for mark in sorted(old, key=lambda mark: mark.kind != "worker"):
+            _restore(context, mark)
+    except HetctlError:
+        for change in [*heads, *workers]:
+            stop_member(work, context, change)
+        raise
+
+
+def _restore(context: StepContext, mark: Mark) -> None:
+    """Start one member as it was, prove it, and put its mark back."""
+    session, spec = context.sessions[mark.node], mark.spec
+    made = _write_unit(session, spec)
+    for path, text in _support(spec):
+        made[path] = put_text(session, path, text)
+    for path in spec.get("secret_files", {}).values():
+        made[path] = _take_secret_back(session, path)
+    systemd(session, "daemon-reload")
+    systemd(session, "enable", spec["unit"])
+    learned: Mapping[str, Json]
+    if mark.kind == "worker":
+        systemd(session, "start", spec["unit"], deadline=WORKER_START_DEADLINE)
+        learned = proof.prove_worker(session, spec, deadline=WORKER_START_DEADLINE)
+    else:
+        within = float(spec["ready"]["within"])
+        systemd(session, "start", spec["unit"], deadline=within + 10)
+        learned = prove_server(session, spec, context, within=within)
+    marks.store(
+        session,
+        replace(mark, objects=tuple(process_objects(spec, made)), facts={**mark.facts, **learned}),
+    )
+
+
+def _stop_unit(session: Session, unit: str) -> None:
+    state = proof.unit_state(session, unit)
+    if state.get("load") == "loaded" and state.get("active") not in ("inactive", "failed"):
+        systemd(session, "stop", unit, deadline=STOP_DEADLINE)
+
+
+def _disable(session: Session, unit: str) -> None:
+    if proof.unit_state(session, unit).get("load") == "loaded":
+        systemd(session, "disable", unit)
 
 
 def prove_server(
@@ -142,6 +214,31 @@ def _put_secret(session: Session, path: str, value: str) -> tuple[Mapping[str, J
     return state, str(answer["hmac"])
 
 
+def _keep_secret(session: Session, path: str) -> None:
+    """Keep a secret that is about to be replaced beside it, so that going back brings it back."""
+    state = session.call("observe", {"objects": [{"type": "file", "path": path}]})["states"][0]
+    if state.get("exists"):
+        _copy(session, path, f"{path}{KEPT_SUFFIX}")
+
+
+def _take_secret_back(session: Session, path: str) -> Mapping[str, Json]:
+    kept = f"{path}{KEPT_SUFFIX}"
+    asked = {"objects": [{"type": "file", "path": kept}, {"type": "file", "path": path}]}
+    if session.call("observe", asked)["states"][0].get("exists"):
+        _copy(session, kept, path)
+    state: Mapping[str, Json] = session.call("observe", asked)["states"][1]
+    return {key: item for key, item in state.items() if key != "sha256"}
+
+
+def _copy(session: Session, source: str, target: str) -> None:
+    """Copy a file of the node with its mode and owner; neither end is ever half written."""
+    unfinished = f"{target}.copy"
+    for argv in (["cp", "--archive", "--", source, unfinished], ["mv", "--", unfinished, target]):
+        answer = session.call("run", {"argv": argv, "env": {}})
+        if answer["exit"] != 0:
+            raise OperationFailed("a file could not be copied", where=session.node, why=str(answer["stderr"]))
+
+
 def _write_unit(session: Session, spec: Mapping[str, Json]) -> dict[str, Mapping[str, Json]]:
     return {spec["unit_path"]: put_text(session, spec["unit_path"], spec["unit_text"])}
 
@@ -151,7 +248,8 @@ def remove_member(work: Work, context: StepContext, change: Change) -> None:  # 
     session, mark = context.sessions[change.node], _mark(change)
     spec = mark.spec
     take_unit_away(session, spec["unit"], spec["unit_path"])
-    files = sorted(spec.get("secret_files", {}).values())
+    secrets = sorted(spec.get("secret_files", {}).values())
+    files = [path for secret in secrets for path in (secret, f"{secret}{KEPT_SUFFIX}")]
     if files:
         session.call("remove", {"paths": files, "empty_directories": [files[0].rpartition("/")[0]]})
     marks.erase(session, mark)

@@ -86,6 +86,7 @@ def expand(
     for name in gangs:
         members = [change for change in chosen if change.gang == name and change.kind in PROCESSES]
         steps += _switch(shared, members, prepared, recorded, bystanders)
+    steps += _collections(shared, made, steps)
     return steps + _removals(shared, removed, {step.name for step in steps}, gangs=list(gangs), chosen=chosen)
 
 
@@ -167,7 +168,30 @@ def _switch(
         for change in starting
         if change.kind == "server"
     ]
-    return steps
+    return [*steps, *_rescue(shared, members, steps)]
+
+
+def _rescue(shared: Work, members: Sequence[Change], switch: Sequence[Step]) -> list[Step]:
+    """Return the step that takes a gang back when its switch failed; none when it only goes away."""
+    heads = [change for change in members if change.kind == "server" and change.action is not Action.REMOVE]
+    if not heads:
+        return []
+    head = heads[0]
+
+    def run(context: StepContext) -> None:
+        gang.go_back(shared, context, members)
+
+    return [
+        Step(
+            name=f"go back {head.address}",
+            address=head.address,
+            node=head.node,
+            run=run,
+            interruptible=False,
+            also=frozenset(change.node for change in members),
+            rescues=frozenset(step.name for step in switch),
+        )
+    ]
 
 
 def _bind_exposure(change: Change, bystander: str) -> Callable[[StepContext], None]:
@@ -192,6 +216,22 @@ def _step(
         needs=needs,
         interruptible=False,
     )
+
+
+def _collections(shared: Work, made: Sequence[Change], earlier: Sequence[Step]) -> list[Step]:
+    """Return the steps that remove superseded generations, after every placement runs again."""
+    running = frozenset(step.name for step in earlier if step.name.startswith(("start ", "install ", "put ")))
+    return [
+        Step(
+            name=name_of("collect", change),
+            address=change.address,
+            node=change.node,
+            run=_bind(work.collect, shared, change),
+            needs=running,
+        )
+        for change in made
+        if work.superseded_paths(change)
+    ]
 
 
 def _removals(

@@ -22,6 +22,10 @@ UPLOAD_DEADLINE = 24 * 3600.0
 """Seconds. A large model over a slow link takes its time; a link that stalls is noticed by its keepalive."""
 
 
+PATH_KEYS: Mapping[str, str] = {"build": "path", "model": "directory"}
+"""For kinds that own a directory: the key of their spec that names it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Work:
     """What every step of one run shares.
@@ -58,6 +62,20 @@ def wanted(change: Change) -> Desired:
     return change.desired
 
 
+def previous_generation(change: Change) -> Mapping[str, Json] | None:
+    """Return what a change leaves behind to go back to: the last generation that was proved.
+
+    The mark of an unfinished generation already names it; one that is made again as it was changes nothing.
+    """
+    old = change.mark
+    if old is None:
+        return None
+    if not marks.is_finished(old) or old.spec_hash == wanted(change).spec_hash:
+        found: Mapping[str, Json] | None = old.facts.get("previous")
+        return found
+    return {"spec": dict(old.spec), "objects": [dict(item) for item in old.objects]}
+
+
 def begin(work: Work, session: Session, change: Change) -> None:
     """Leave the mark of something unfinished: it still owns what the last proved one owned."""
     old = change.mark
@@ -69,7 +87,7 @@ def begin(work: Work, session: Session, change: Change) -> None:
             generation=next_generation(change),
             state=marks.UNFINISHED,
             objects=old.objects if old else (),
-            facts=old.facts if old else {},
+            facts={**(old.facts if old else {}), "previous": previous_generation(change)},
         ),
     )
 
@@ -91,7 +109,7 @@ def finish(
             generation=next_generation(change),
             state=marks.PROVED,
             objects=tuple(objects),
-            facts=facts,
+            facts={**(facts or {}), "previous": previous_generation(change)},
         ),
     )
 
@@ -162,10 +180,13 @@ def install_build(work: Work, context: StepContext, change: Change) -> None:
 
 
 def _present_tree(work: Work, session: Session, change: Change) -> Sequence[Json] | None:
-    """Return the file list of a directory that another resource's mark vouches for, if it is whole."""
+    """Return the file list of a directory that a mark vouches for, if it is whole."""
     path = wanted(change).spec["path"]
-    for mark in work.others(change.node, path, change.address):
-        for item in mark.objects:
+    known = [mark.objects for mark in work.others(change.node, path, change.address)]
+    if change.mark is not None and (previous := change.mark.facts.get("previous")):
+        known.append(tuple(previous["objects"]))
+    for objects in known:
+        for item in objects:
             if item.get("type") == "tree" and item.get("path") == path:
                 state = session.call("observe", {"objects": [dict(item)]})["states"][0]
                 if state.get("exists") and not any(
@@ -208,25 +229,55 @@ def prove_installed(session: Session, spec: Mapping[str, Json]) -> None:
 
 def remove_build(work: Work, context: StepContext, change: Change) -> None:
     """Remove a build that no other resource refers to."""
-    _remove_path(work, context, change, "path")
+    _remove_paths(work, context, change)
 
 
 def remove_model(work: Work, context: StepContext, change: Change) -> None:
     """Remove a model's directory unless it is to be kept."""
     if not work.keep_models:
-        _remove_path(work, context, change, "directory")
+        _remove_paths(work, context, change)
     else:
         marks.erase(context.sessions[change.node], _mark(change))
 
 
-def _remove_path(work: Work, context: StepContext, change: Change, key: str) -> None:
+def _remove_paths(work: Work, context: StepContext, change: Change) -> None:
     session, mark = context.sessions[change.node], _mark(change)
-    path = mark.spec[key]
-    if not work.others(change.node, path, change.address):
-        session.call(
-            "remove", {"paths": [path], "empty_directories": [path.rpartition("/")[0]]}, deadline=600
-        )
+    for path in owned_paths(mark):
+        _drop(work, session, change, path)
     marks.erase(session, mark)
+
+
+def owned_paths(mark: Mark) -> list[str]:
+    """Return the directories of a build's or model's present and previous generation."""
+    key = PATH_KEYS.get(mark.kind)
+    if key is None:
+        return []
+    previous = mark.facts.get("previous")
+    return list(dict.fromkeys([mark.spec[key], *([previous["spec"][key]] if previous else [])]))
+
+
+def _drop(work: Work, session: Session, change: Change, path: str) -> None:
+    """Remove a path that no other resource refers to, and the directory above it when that is empty then."""
+    if not work.others(change.node, path, change.address):
+        above = path.rpartition("/")[0]
+        session.call("remove", {"paths": [path], "empty_directories": [above]}, deadline=600)
+
+
+def superseded_paths(change: Change) -> list[str]:
+    """Return the paths that a change leaves without any use: of the generation before the previous one."""
+    old, key = change.mark, PATH_KEYS.get(change.kind)
+    if old is None or change.desired is None or key is None:
+        return []
+    kept = {change.desired.spec[key]}
+    if previous := previous_generation(change):
+        kept.add(previous["spec"][key])
+    return [path for path in owned_paths(old) if path not in kept]
+
+
+def collect(work: Work, context: StepContext, change: Change) -> None:
+    """Remove what neither the present nor the previous generation of a build or model uses."""
+    for path in superseded_paths(change):
+        _drop(work, context.sessions[change.node], change, path)
 
 
 def _mark(change: Change) -> Mark:

@@ -36,6 +36,7 @@ def step(
     needs: Iterable[str] = (),
     after: Iterable[str] = (),
     also: Iterable[str] = (),
+    rescues: Iterable[str] = (),
     interruptible: bool = True,
     address: str = "",
 ) -> Step:
@@ -48,6 +49,7 @@ def step(
         after=frozenset(after),
         interruptible=interruptible,
         also=frozenset(also),
+        rescues=frozenset(rescues),
     )
 
 
@@ -156,6 +158,32 @@ def test_a_gate_stops_what_comes_after_it() -> None:
     report = run([step("bind", "a", gate), step("vm", "a", needs=["bind"]), step("other", "a")], Sessions())
     assert results(report) == {"bind": Result.GATE, "vm": Result.SKIPPED, "other": Result.DONE}
     assert worst(report.exit_codes()) is ExitCode.GATE
+
+
+def test_a_rescue_runs_after_a_failure_and_only_then() -> None:
+    switch = [step("stop"), step("start", do=fail, needs=["stop"]), step("prove", needs=["start"])]
+    rescue = step("go back", rescues=["stop", "start", "prove"])
+    assert results(run([rescue, *switch], Sessions())) == {
+        "stop": Result.DONE,
+        "start": Result.FAILED,
+        "prove": Result.SKIPPED,
+        "go back": Result.DONE,
+    }
+    fine = [step("stop"), step("start", needs=["stop"])]
+    rescue = step("go back", rescues=["stop", "start"])
+    assert results(run([rescue, *fine], Sessions())) == dict.fromkeys(["stop", "start"], Result.DONE)
+
+
+def test_nothing_is_rescued_that_never_began() -> None:
+    steps = [
+        step("prepare", do=fail),
+        step("stop", needs=["prepare"]),
+        step("go back", rescues=["stop"]),
+    ]
+    assert results(run(steps, Sessions())) == {
+        "prepare": Result.FAILED,
+        "stop": Result.SKIPPED,
+    }
 
 
 def test_steps_of_an_unreachable_node_are_skipped() -> None:

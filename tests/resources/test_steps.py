@@ -5,7 +5,7 @@ from pathlib import Path
 from hetctl.resources.base import Action, Change, Cost, Desired, Mark, Step, digest
 from hetctl.resources.coupling import couple
 from hetctl.resources.steps import CompileStep, expand
-from hetctl.resources.work import Work
+from hetctl.resources.work import Work, superseded_paths
 from hetctl.transport.workstation import Workstation
 
 WORK = Work(cluster="den", workstation=Workstation(Path("/nowhere")), model_sources={}, shared_paths={})
@@ -29,7 +29,7 @@ def change(
     kind = address.partition("/")[0]
     gang = "chat" if kind in ("worker", "server") else None
     node = node or NODE[address]
-    spec = {"key": "k1"}
+    spec = {"key": "k1", "path": "/b/k1", "directory": "/m/k1"}
     desired = Desired(address, kind, node, spec, DEPENDS[address], gang)
     mark = Mark("den", address, kind, node, spec, digest(spec), 1, DEPENDS[address], gang)
     return Change(
@@ -142,3 +142,37 @@ def test_a_change_that_interrupts_nothing_takes_nobody_along() -> None:
         ]
     )
     assert [item.action for item in changes] == [Action.NONE, Action.UPDATE]
+
+
+def test_a_failed_switch_goes_back_and_a_removal_does_not() -> None:
+    update = [change(address, Action.UPDATE, marked=True) for address in ("worker/chat@left", "server/chat")]
+    steps = {step.name: step for step in expand(update, WORK, compiling=[], bystanders={})}
+    rescue = steps.pop("go back server/chat")
+    assert rescue.rescues == set(steps)
+    assert rescue.also == {"left", "head"}
+    gone = [change(address, Action.REMOVE) for address in ("worker/chat@left", "server/chat")]
+    assert not [step for step in expand(gone, WORK, compiling=[], bystanders={}) if step.rescues]
+
+
+def test_only_the_generation_before_the_previous_one_is_collected() -> None:
+    def generation(key: str, *, state: str, previous: str | None) -> Mark:
+        spec = {"key": key, "path": f"/b/{key}"}
+        facts = {
+            "state": state,
+            "previous": {"spec": {"path": f"/b/{previous}"}, "objects": []} if previous else None,
+        }
+        return Mark("den", "build/main@left", "build", "left", spec, digest(spec), 1, facts=facts)
+
+    def left_over(mark: Mark, wanted: str) -> list[str]:
+        spec = {"key": wanted, "path": f"/b/{wanted}"}
+        desired = Desired("build/main@left", "build", "left", spec)
+        return superseded_paths(
+            Change("build/main@left", "build", "left", Action.UPDATE, desired=desired, mark=mark)
+        )
+
+    assert left_over(generation("k1", state="proved", previous=None), "k2") == []
+    assert left_over(generation("k2", state="proved", previous="k1"), "k3") == ["/b/k1"]
+    # k2 was never proved, so k1 is still what there is to go back to
+    assert left_over(generation("k2", state="making", previous="k1"), "k3") == ["/b/k2"]
+    # back to what was there before
+    assert left_over(generation("k2", state="proved", previous="k1"), "k1") == []
