@@ -1,7 +1,5 @@
 """Builds of llama.cpp and model files."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field

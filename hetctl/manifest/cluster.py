@@ -50,14 +50,14 @@ class ManifestFile(Section):
     name: Name | None = key(
         None, "Name of the cluster. Stands in exactly one file.", shown="none: must be given"
     )
-    ssh: Ssh = key(Ssh(), "How to log in to every node. Stands in at most one file.", shown="see below")
+    ssh: Ssh = key({}, "How to log in to every node. Stands in at most one file.", shown="see below")
     nodes: dict[Name, Node] = key({}, "Machines by name.", shown="none")
     vms: dict[Name, Vm] = key({}, "Virtual machines with cards passed through, by name.", shown="none")
     builds: dict[Label, Build] = key({}, "Builds of llama.cpp by name.", shown="none")
     models: dict[Label, Model] = key({}, "Models by name.", shown="none")
     placements: dict[Name, Placement] = key({}, "What runs where, by name.", shown="none")
-    mirrors: Mirrors = key(Mirrors(), "Other places to download from.", shown="none")
-    downloads: Downloads = key(Downloads(), "Who downloads, and how.", shown="see below")
+    mirrors: Mirrors = key({}, "Other places to download from.", shown="none")
+    downloads: Downloads = key({}, "Who downloads, and how.", shown="see below")
     offline: bool = key(
         default=False, description="`true`: anything that needs another host than the nodes is an error."
     )
@@ -74,6 +74,13 @@ class Cluster(ManifestFile):
     name: Name = key(..., "Name of the cluster.")
 
     _source: Source = PrivateAttr(default_factory=Source)
+
+    @classmethod
+    def of(cls, file: ManifestFile, source: Source) -> Cluster:
+        """Return the cluster that a file with everything in it describes; the file must give a name."""
+        cluster = cls.model_construct(file.model_fields_set, **dict(file))
+        cluster._source = source  # noqa: SLF001 - its own
+        return cluster
 
     @property
     def source(self) -> Source:

@@ -82,9 +82,7 @@ def merge(documents: Sequence[tuple[Keys, Any]], shape_problems: Iterable[Proble
         if ("name",) not in broken:
             problems.add("E203", "the cluster has no name", (), hint="add `name: …` to one file")
         merged["name"] = "unnamed"
-    cluster = Cluster.model_validate(merged)
-    cluster._source = source  # noqa: SLF001 - the one place that makes a cluster from files
-    return Draft(cluster, broken, problems)
+    return Draft(Cluster.of(ManifestFile.model_validate(merged), source), broken, problems)
 
 
 def _unit(path: KeyPath) -> KeyPath:

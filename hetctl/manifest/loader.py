@@ -10,7 +10,7 @@ from hetctl.manifest.availability import check_availability
 from hetctl.manifest.checks import cross_check
 from hetctl.manifest.cluster import Cluster
 from hetctl.manifest.draft import merge
-from hetctl.manifest.parser import parse
+from hetctl.manifest.parser import NODE_LIMIT, parse
 from hetctl.manifest.problem_list import ProblemList, arranged
 from hetctl.manifest.reader import decode, read
 from hetctl.manifest.shape import check_shape
@@ -51,8 +51,10 @@ def _load(files: Sequence[tuple[File, str]], unreadable: Iterable[Problem]) -> C
     problems = list(unreadable)
     complete = not problems
     trees: list[Keys] = []
+    room = NODE_LIMIT
     for file, text in files:
-        parsed = parse(file, text)
+        parsed = parse(file, text, room=room)
+        room = max(room - parsed.size, 0)
         problems += parsed.problems
         complete = complete and parsed.complete
         trees += parsed.documents if parsed.complete else ()

@@ -98,6 +98,8 @@ def _device(draft: Draft, text: str, known: Mapping[str, DeviceRef], path: KeyPa
     host, slash, name = text.partition("/")
     if text in known:
         return known[text]
+    if draft.problems.full:
+        return None
     if not slash or "/" in name:
         hint = draft.problems.guess(text, known) or "write node/name, such as atlas/fast"
         same = [other for other in known if other.endswith(f"/{text}")]

@@ -1,7 +1,5 @@
 """The machines: nodes, their cards, their CPU workers, and virtual machines."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field
@@ -141,8 +139,8 @@ class Host(Section):
         "IPv4 address on the fast cable, for traffic between llama.cpp processes.",
         shown="`address` if that is an IPv4 address, else the one SSH reaches; 127.0.0.1 for a local node",
     )
-    ssh: Ssh = key(Ssh(), "How to log in, where it differs from the cluster's `ssh`.", shown="the cluster's")
-    paths: Paths = key(Paths(), "Where large things go.", shown="see below")
+    ssh: Ssh = key({}, "How to log in, where it differs from the cluster's `ssh`.", shown="the cluster's")
+    paths: Paths = key({}, "Where large things go.", shown="see below")
     env: Env = key({}, "Environment of every llama.cpp process on this machine.", shown="empty")
     cpu_workers: dict[Name, CpuWorker] = key(
         {}, "CPU workers by name; one namespace with gpus.", shown="none"
@@ -157,7 +155,7 @@ class Node(Host):
         "ssh", "`local`: the machine hetctl itself runs on, reached without SSH."
     )
     gpus: dict[Name, Gpu] = key({}, "Cards by name.", shown="none")
-    gpu_defaults: GpuDefaults = key(GpuDefaults(), "Settings of every card.", shown="none")
+    gpu_defaults: GpuDefaults = key({}, "Settings of every card.", shown="none")
     power: Power | None = key(None, "Power budget, checked against the cards' limits.", shown="not checked")
     driver: Driver | None = key(None, "GPU driver to keep installed.", shown="unchanged")
     managed: bool = key(default=True, description="`false`: a worker that hetctl only uses, at `endpoint`.")

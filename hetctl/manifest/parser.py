@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from hetctl.errors import Problem
+from hetctl.manifest.masking import may_hold_secret
 from hetctl.manifest.scalars import LONGEST_NUMBER, resolve
 from hetctl.manifest.tree import Entry, File, Items, Keys, Scalar, Span, Tree, moved
 from hetctl.manifest.wording import quoted
@@ -19,8 +20,11 @@ from hetctl.manifest.wording import quoted
 DEPTH_LIMIT: Final = 40
 """Deepest nesting; the manifest itself needs eight."""
 
-NODE_LIMIT: Final = 100_000
-"""Most keys and values after aliases are expanded."""
+NODE_LIMIT: Final = 20_000
+"""Most keys and values of a manifest, aliases expanded; a hundred nodes take about three thousand."""
+
+DOCUMENT_LIMIT: Final = 1000
+"""Most documents of a file."""
 
 _STRING_TAGS: Final = frozenset({"!", "tag:yaml.org,2002:str"})
 
@@ -72,16 +76,24 @@ class Parsed:
         documents: Its documents that are mappings, in order.
         problems: What is wrong with it.
         complete: False when some of its content could not be understood at all.
+        size: Keys and values in it, aliases expanded.
     """
 
     documents: tuple[Keys, ...]
     problems: tuple[Problem, ...]
     complete: bool
+    size: int
 
 
-def parse(file: File, text: str) -> Parsed:
-    """Read all documents of a file. Never raises, whatever the text."""
-    builder = _Builder(file)
+def parse(file: File, text: str, *, room: int = NODE_LIMIT) -> Parsed:
+    """Read all documents of a file. Never raises, whatever the text.
+
+    Arguments:
+        file: The file.
+        text: Its content.
+        room: How many keys and values it may hold, aliases expanded.
+    """
+    builder = _Builder(file, room)
     try:
         for event in _events(file, text):
             builder.take(event)
@@ -93,7 +105,7 @@ def parse(file: File, text: str) -> Parsed:
             "E004", "the file is empty", Span(file, 1, 1), "`hetctl schema cluster` says what belongs in it"
         )
         builder.complete = False
-    return Parsed(tuple(builder.roots), tuple(builder.problems), builder.complete)
+    return Parsed(tuple(builder.roots), tuple(builder.problems), builder.complete, builder.total)
 
 
 class _Stop(Exception):  # noqa: N818 - ends the reading of one file, never leaves this module
@@ -186,24 +198,31 @@ class _Frame:
 
 
 class _Builder:
-    def __init__(self, file: File) -> None:
+    def __init__(self, file: File, room: int) -> None:
         self.file = file
+        self._room = room
+        self._documents = 0
         self.problems: list[Problem] = []
         self.roots: list[Keys] = []
         self.complete = True
         self._stack: list[_Frame] = []
         self._anchors: dict[str, _Anchor] = {}
-        self._total = 0
+        self.total = 0
 
     def report(self, code: str, message: str, span: Span, hint: str = "") -> None:
+        line = "" if may_hold_secret(span) else span.text
         self.problems.append(
-            Problem(code, message, span.position, source_line=span.text, width=span.width, hint=hint)
+            Problem(code, message, span.position, source_line=line, width=span.width, hint=hint)
         )
 
     def take(self, event: Any) -> None:
         match type(event).__name__:
             case "DocumentStartEvent":
                 self._anchors.clear()
+                self._documents += 1
+                if self._documents > DOCUMENT_LIMIT:
+                    message = f"more than {DOCUMENT_LIMIT:,} documents in one file"
+                    raise _Stop("E012", message, "put them into one", _span(self.file, event))
                 if event.version not in (None, (1, 2)):
                     self.report(
                         "E017",
@@ -223,9 +242,10 @@ class _Builder:
                 self._close(event)
 
     def _count(self, size: int, height: int, span: Span) -> None:
-        self._total += size
-        if self._total > NODE_LIMIT:
-            raise _Stop("E012", f"aliases blow this up to more than {NODE_LIMIT:,} values", "use fewer", span)
+        self.total += size
+        if self.total > self._room:
+            message = f"the manifest holds more than {NODE_LIMIT:,} keys and values, aliases written out"
+            raise _Stop("E012", message, "divide the cluster, or use fewer aliases", span)
         if len(self._stack) + height > DEPTH_LIMIT:
             raise _Stop("E011", f"nested more than {DEPTH_LIMIT} levels deep", "a manifest needs eight", span)
 

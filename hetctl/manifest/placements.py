@@ -1,7 +1,5 @@
 """A placement: one model served by one llama-server on a list of devices."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, WithJsonSchema
@@ -176,29 +174,27 @@ class Placement(Section):
         "Devices in order, as node/name. `<head>/cpu` is the head's own CPU. `auto`: with a single node, all"
         " its cards and CPU workers, its CPU if it has none.",
     )
-    layers: Annotated[
-        Annotated[Literal["auto"], WORD] | Annotated[dict[Text, Count], Field(min_length=1), MAP], WORD_OR_MAP
-    ] = key(
-        "auto",
-        "Repeating layers on each device, the output layer not counted; `cpu` is the head's own CPU.",
+    layers: Annotated[Annotated[Literal["auto"], WORD] | Annotated[dict[Text, Count], MAP], WORD_OR_MAP] = (
+        key(
+            "auto",
+            "Repeating layers on each device, the output layer not counted; `cpu` is the head's own CPU.",
+        )
     )
     shares: (
         Annotated[
-            Annotated[Literal["equal"], WORD] | Annotated[dict[Text, Positive], Field(min_length=1), MAP],
+            Annotated[Literal["equal"], WORD] | Annotated[dict[Text, Positive], MAP],
             WORD_OR_MAP,
         ]
         | None
     ) = key(None, "Shares of each device in split modes row and tensor.", shown="equal")
     n_cpu_moe: Annotated[
-        Annotated[Literal["auto"], WORD]
-        | Annotated[Count, NUMBER]
-        | Annotated[dict[Text, Count], Field(min_length=1), MAP],
+        Annotated[Literal["auto"], WORD] | Annotated[Count, NUMBER] | Annotated[dict[Text, Count], MAP],
         WORD_NUMBER_OR_MAP,
     ] = key(0, "How many of the first layers keep their experts in the head's memory.")
     context: Positive = key(8192, "Tokens of context of each slot.")
     slots: Positive = key(1, "Requests served at once.")
     kv_unified: bool = key(default=False, description="Whether slots share one pool of context.")
-    kv_cache: KvCache = key(KvCache(), "Number formats of the KV cache.", shown="f16")
+    kv_cache: KvCache = key({}, "Number formats of the KV cache.", shown="f16")
     flash_attention: Literal["on", "off", "auto"] = key("on", "Flash attention.")
     split_mode: Literal["none", "layer", "row", "tensor"] = key(
         "layer", "How the model is divided over devices."
@@ -223,9 +219,9 @@ class Placement(Section):
     alias: Text | None = key(
         None, "Model name in the API.", shown="the model's alias, else the placement's name"
     )
-    server: Server = key(Server(), "The HTTP server.", shown="see below")
-    rpc: Rpc = key(Rpc(), "Traffic to workers.", shown="see below")
-    ready: Ready = key(Ready(), "When it counts as ready.", shown="see below")
+    server: Server = key({}, "The HTTP server.", shown="see below")
+    rpc: Rpc = key({}, "Traffic to workers.", shown="see below")
+    ready: Ready = key({}, "When it counts as ready.", shown="see below")
     state: Literal["running", "stopped"] = key("running", "Whether it runs.")
     group: Name | None = key(
         None, "Members of a group may share cards; one of them runs at a time.", shown="none"

@@ -27,6 +27,11 @@ class ProblemList:
         self.found: list[Problem] = []
         self._guesses = 0
 
+    @property
+    def full(self) -> bool:
+        """True when enough was found that looking closer only costs time."""
+        return len(self.found) > 2 * PROBLEMS_LIMIT
+
     def add(self, code: str, message: str, path: KeyPath, *, hint: str = "", key: bool = False) -> None:
         """Add a problem at `path`, or at its key with `key`."""
         self.found.append(self.source.problem(code, message, path, hint=hint, key=key))

@@ -1,7 +1,5 @@
 """References to secrets. A manifest lives in git, so it never holds one itself."""
 
-from __future__ import annotations
-
 from typing import Annotated, ClassVar
 
 from pydantic import Field

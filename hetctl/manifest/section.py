@@ -55,7 +55,12 @@ def key(default: Any = ..., description: str = "", *, shown: str = "", alias: st
         What pydantic expects as the value of a field.
     """
     extra: JsonDict | None = {"defaultText": shown} if shown else None
-    return Field(default, description=description, json_schema_extra=extra, alias=alias)
+    nested = isinstance(
+        default, dict
+    )  # turned into a section: making one here would cost its validator's time
+    return Field(
+        default, description=description, json_schema_extra=extra, alias=alias, validate_default=nested
+    )
 
 
 class Section(BaseModel):
@@ -66,6 +71,7 @@ class Section(BaseModel):
 
     model_config = ConfigDict(
         alias_generator=to_camel,
+        defer_build=True,
         extra="forbid",
         frozen=True,
         hide_input_in_errors=True,

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from hetctl.errors import Position, Problem
+from hetctl.manifest.masking import secret_spans
 from hetctl.manifest.tree import Entry, File, Items, Keys, Scalar, Span, Tree
-from hetctl.manifest.values import VARIABLE_PATTERN, fits
 
 KeyPath = tuple[str | int, ...]
 """Keys and list indices from the top, as written in YAML: ("placements", "chat", "devices", 0)."""
 
-_SECRET_VARIABLE = re.compile(r"KEY|TOKEN|SECRET|PASSW", re.IGNORECASE)
-_SECRET_FLAGS = frozenset({"--api-key", "--hf-token", "-hft"})
 _NOWHERE = File("", Path())
 
 
@@ -24,7 +21,10 @@ class Source:
     def __init__(self, documents: Sequence[Keys] = (), files: Sequence[File] = ()) -> None:
         self._documents = tuple(documents)
         self._files = tuple(files)
-        self._hidden = [span for document in self._documents for span in _secrets(document)]
+        self._hidden: dict[tuple[str, int], dict[int, Span]] = {}  # by file and line, then column
+        for document in self._documents:
+            for span in secret_spans(document):
+                self._hidden.setdefault((span.file.name, span.line), {})[span.column] = span
 
     @property
     def digests(self) -> Mapping[str, str]:
@@ -73,9 +73,7 @@ class Source:
 
     def hides(self, span: Span) -> bool:
         """Return whether what stands at `span` looks like a secret that must not be shown."""
-        return any(
-            h.file is span.file and (h.line, h.column) == (span.line, span.column) for h in self._hidden
-        )
+        return span.column in self._hidden.get((span.file.name, span.line), {})
 
     def tree(self, path: KeyPath) -> Tree | None:
         """Return what is written at `path`; None when nothing is."""
@@ -99,14 +97,9 @@ class Source:
 
     def _shown(self, span: Span) -> str:
         line = span.text
-        for hidden in self._hidden:
-            if hidden.file is span.file and hidden.line == span.line:
-                start = hidden.column - 1
-                line = (
-                    line[:start]
-                    + "*" * len(line[start : start + hidden.width])
-                    + line[start + hidden.width :]
-                )
+        for hidden in self._hidden.get((span.file.name, span.line), {}).values() if line else ():
+            start = hidden.column - 1
+            line = line[:start] + "*" * len(line[start : start + hidden.width]) + line[start + hidden.width :]
         return line
 
 
@@ -127,27 +120,3 @@ def _follow(document: Keys, path: KeyPath) -> tuple[Entry | None, int]:
 def _starts_below(entry: Entry) -> bool:
     """Return whether a value begins on a later line than its key, where pointing at it would mislead."""
     return not isinstance(entry.value, Scalar) and entry.value.span.line > entry.key.line
-
-
-def _secrets(tree: Tree, *, inside: str = "") -> Iterator[Span]:
-    """Yield the places of values that look like a secret written out where a reference belongs."""
-    if isinstance(tree, Keys):
-        for name, entry in tree.entries.items():
-            below = name if name in {"apiKeys", "env", "args"} else inside
-            if inside == "env" and not _SECRET_VARIABLE.search(name):
-                below = ""
-            if inside == "apiKeys" and name in {"env", "file", "command"}:
-                below = "" if name != "env" else "apiKeys.env"
-            yield from _secrets(entry.value, inside=below)
-    elif isinstance(tree, Items):
-        previous = ""
-        for item in tree.items:
-            text = item.text if isinstance(item, Scalar) else ""
-            flag, _, value = text.partition("=")
-            if inside == "args" and (previous in _SECRET_FLAGS or (flag in _SECRET_FLAGS and value)):
-                yield item.span
-            elif inside != "args":
-                yield from _secrets(item, inside=inside)
-            previous = text
-    elif inside in {"apiKeys", "env"} or (inside == "apiKeys.env" and not fits(tree.text, VARIABLE_PATTERN)):
-        yield tree.span

@@ -172,8 +172,12 @@ Variable = Annotated[
 
 Version = Annotated[str, Form(VERSION_PATTERN, "a version without spaces", "for example b11434")]
 AbsolutePath = Annotated[str, Form(ABSOLUTE_PATTERN, "an absolute path below /", "for example /data/models")]
-Commit = Annotated[str, Form(HEX_PATTERN, "7 to 64 hexadecimal digits", "git rev-parse prints it")]
-Sha256 = Annotated[str, Form(SHA256_PATTERN, "64 hexadecimal digits", "sha256sum prints them")]
+Commit = Annotated[
+    str, Form(HEX_PATTERN, "7 to 64 hexadecimal digits", "git rev-parse prints it"), AfterValidator(str.lower)
+]
+Sha256 = Annotated[
+    str, Form(SHA256_PATTERN, "64 hexadecimal digits", "sha256sum prints them"), AfterValidator(str.lower)
+]
 Uuid = Annotated[str, Form(UUID_PATTERN, "a GPU's UUID", "nvidia-smi -L prints it")]
 
 

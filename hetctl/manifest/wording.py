@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
+from itertools import islice
 from typing import Any
 
 _LONGEST = 60
 _GUESSED = 40
+_CANDIDATES = 500
 
 
 def quoted(text: str) -> str:
@@ -33,7 +35,7 @@ def guess(name: str, known: Iterable[str]) -> str:
     """Return `did you mean 'x'?` when a known name is near, else nothing."""
     if len(name) > _GUESSED:
         return ""
-    names = list(known)
+    names = list(islice(known, _CANDIDATES))
     lowered = {candidate.lower().replace("-", "").replace("_", ""): candidate for candidate in names}
     near = lowered.get(name.lower().replace("-", "").replace("_", ""))
     if near is None:

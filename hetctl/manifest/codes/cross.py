@@ -217,4 +217,22 @@ CODES: Final[dict[str, Code]] = {
         example="placements: {chat: {ubatch: 4096}}\n",
         fix="Raise batch or lower ubatch.",
     ),
+    "E233": Code(
+        title="layers do not add up to the model",
+        meaning=(
+            "The numbers in `layers` and the repeating layers of the model file differ. Found only where the"
+            " file is there to be read."
+        ),
+        example="",
+        fix="Change the numbers as the message says, or use `layers: auto`.",
+    ),
+    "E234": Code(
+        title="file that is not there",
+        meaning=(
+            "A model or source archive that a placement needs cannot be read on the operator's machine."
+            " `hetctl validate` only warns (W301): it may run where the files are not."
+        ),
+        example="",
+        fix="Put the file there, or correct its name.",
+    ),
 }

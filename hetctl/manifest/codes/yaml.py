@@ -79,10 +79,13 @@ CODES: Final[dict[str, Code]] = {
         fix="Flatten it.",
     ),
     "E012": Code(
-        title="aliases too large",
-        meaning="With aliases written out, the file would hold more than 100,000 values.",
+        title="too many values",
+        meaning=(
+            "A manifest may hold 20,000 keys and values, aliases written out, and a file 1,000 documents. A"
+            " hundred nodes take about three thousand."
+        ),
         example="x-a: &a [" + "1, " * 50 + "]\nx-b: &b [" + "*a, " * 50 + "]\nx-c: [" + "*b, " * 50 + "]\n",
-        fix="Use fewer aliases.",
+        fix="Use fewer aliases, or divide the cluster.",
     ),
     "E013": Code(
         title="merge of no mapping",
