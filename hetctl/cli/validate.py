@@ -38,6 +38,7 @@ def command(surroundings: Surroundings, files: tuple[str, ...], *, style: str) -
     from hetctl.manifest import load  # noqa: PLC0415 - keeps --help quick
     from hetctl.manifest.cautions import cautions  # noqa: PLC0415 - as above
     from hetctl.manifest.references import resolve  # noqa: PLC0415 - as above
+    from hetctl.rules.layer_counts import check_layer_counts  # noqa: PLC0415 - as above
 
     paths = files or (DEFAULT_MANIFEST,)
     for path in paths:
@@ -50,6 +51,7 @@ def command(surroundings: Surroundings, files: tuple[str, ...], *, style: str) -
     summary = ""
     try:
         resolved = resolve(load(paths))
+        check_layer_counts(resolved)
         warnings = cautions(resolved)
         counts = [(resolved.nodes, "machine"), (resolved.placements, "placement")]
         parts = " and ".join(f"{len(names)} {word}{'s' * (len(names) != 1)}" for names, word in counts)

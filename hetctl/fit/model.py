@@ -6,9 +6,10 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 
 from hetctl.errors import ModelUnreadable
-from hetctl.fit.gguf import Header, Omitted, Tensor
+from hetctl.fit.gguf import Header, Omitted, Tensor, read_header
 
 MAX_LAYERS = 512
 """LLAMA_MAX_LAYERS of llama.cpp."""
@@ -138,6 +139,17 @@ def describe(headers: Sequence[Header]) -> Model:
     return _Reader(first, architecture).model(
         tuple(tensor for header in headers for tensor in header.tensors)
     )
+
+
+def read_model(path: Path) -> Model:
+    """Return what the header of a model in one file says.
+
+    Raises:
+        ModelUnreadable: It is no model file, damaged, or one of several.
+        OSError: It cannot be read.
+    """
+    with path.open("rb") as stream:
+        return describe([read_header(stream, name=str(path), size=path.stat().st_size)])
 
 
 def _whole(header: Header, key: str, default: int) -> int:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from hetctl.errors import Position
 from hetctl.facts.node import NodeFacts
+from hetctl.fit.model import Model
 from hetctl.manifest.references import DeviceKind, Resolved, ResolvedPlacement
 from hetctl.manifest.secrets import SecretRef
 from hetctl.resources import layout
@@ -33,14 +34,17 @@ class ModelShape:
     """What placing a model needs to know of it.
 
     Arguments:
-        block_count: Repeating layers, prediction layers included.
-        embedding_length: Numbers in an embedding.
+        model: What its header says.
         size: Of the file, in bytes.
     """
 
-    block_count: int
-    embedding_length: int
+    model: Model
     size: int
+
+    @property
+    def block_count(self) -> int:
+        """Repeating layers, prediction layers included."""
+        return self.model.block_count
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +107,7 @@ def declared_devices(inputs: Inputs, item: ResolvedPlacement) -> list[Device]:
             cores = reading.facts.cpu_cores if reading else 0
             device = replace(device, threads=host.cpu_workers[reference.name].threads or cores)
         elif reference.kind is DeviceKind.GPU:
-            gpu = inputs.resolved.cluster.nodes[reference.node].gpus[reference.name]
+            gpu = inputs.resolved.gpu(reference)
             device = replace(
                 device, backend=gpu.backend or "cuda", identity=gpu.match.uuid or gpu.match.pci or ""
             )

@@ -33,6 +33,7 @@ from hetctl.resources.provider import (
     NodeObservation,
     PlacementStatus,
     Plan,
+    Purpose,
     Question,
     Survey,
     Target,
@@ -41,6 +42,7 @@ from hetctl.resources.reading import NodeReading, observe_node, read_node
 from hetctl.resources.registry import KINDS
 from hetctl.resources.steps import CompileStep, expand
 from hetctl.resources.work import Work, owned_paths
+from hetctl.rules.files import check_files
 from hetctl.rules.layer_counts import check_layer_counts
 from hetctl.transport.base import Session, Transport
 from hetctl.transport.bundle import agent_bundle
@@ -123,7 +125,8 @@ class ClusterProvider:
             *(self.resolved.models[name] for name in sorted(used)),
             *(self.resolved.archives[name] for name in sorted(built)),
         ]
-        return {path: self.workstation.digest(path) for path in paths}
+        # A file that is gone has no digest: removing needs none, and `desired` says that it is missing.
+        return {path: self.workstation.digest(path) if path.is_file() else "" for path in paths}
 
     @cached_property
     def _shapes(self) -> Mapping[str, ModelShape]:
@@ -203,7 +206,13 @@ class ClusterProvider:
         return read_node(session, cluster=self.cluster, destinations=destinations, paths=paths)
 
     def desired(self, survey: Survey) -> DesiredState:
-        """Return what the manifest wants."""
+        """Return what the manifest wants.
+
+        Raises:
+            ManifestInvalid: A file that is needed for it is missing.
+            ModelUnreadable: A model file is damaged or of a kind that cannot be read.
+        """
+        check_files(self.resolved)
         built = sorted({item.build for item in self.resolved.placements.values()})
         archives = self.resolved.archives
         state = desired_state(
@@ -261,7 +270,8 @@ class ClusterProvider:
 
     def summaries(self, plan: Plan, survey: Survey) -> tuple[GangSummary, ...]:
         """Return what the plan means for each placement it touches."""
-        return summary.summarise(plan, survey, self.resolved, self._shapes)
+        shapes = self._shapes if plan.purpose is Purpose.APPLY else {}
+        return summary.summarise(plan, survey, self.resolved, shapes)
 
     # -- executing -----------------------------------------------------------------------------------------
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from hetctl.facts.node import NodeFacts
-from hetctl.manifest.references import ResolvedPlacement
+from hetctl.manifest.references import DeviceKind, ResolvedPlacement
 from hetctl.resources.arrangement import Inputs, listen_address, source_address, topologies
 from hetctl.resources.base import Desired
 from hetctl.resources.compiling import rpc_protocol
@@ -15,6 +15,7 @@ from hetctl.resources.desired_process import (
     Binaries,
     firewall_resource,
     model_resource,
+    placement_situation,
     server_resource,
     worker_resource,
 )
@@ -22,8 +23,9 @@ from hetctl.resources.firewall import PortRule
 from hetctl.resources.member import member_address
 from hetctl.resources.provider import DesiredState, Endpoint
 from hetctl.resources.topology import LOOPBACK, Topology
-from hetctl.rules import readiness
+from hetctl.rules import cards, readiness
 from hetctl.rules.finding import Finding
+from hetctl.rules.known_issues import known_issue_findings
 from hetctl.transport.base import Json
 
 
@@ -131,7 +133,7 @@ def _placement(
     found.resources += workers
     found.resources.append(server_resource(inputs, item, topology, binaries, firewalls.get(item.head)))
     found.endpoints.append(_endpoint(inputs, item))
-    found.findings += _findings(inputs, item, topology)
+    found.findings += _findings(inputs, item, topology, decision)
 
 
 def _endpoint(inputs: Inputs, item: ResolvedPlacement) -> Endpoint:
@@ -150,7 +152,9 @@ def _endpoint(inputs: Inputs, item: ResolvedPlacement) -> Endpoint:
     )
 
 
-def _findings(inputs: Inputs, item: ResolvedPlacement, topology: Topology) -> list[Finding]:
+def _findings(
+    inputs: Inputs, item: ResolvedPlacement, topology: Topology, decision: BuildDecision
+) -> list[Finding]:
     where, placement = ("placements", item.name), item.placement
     found = readiness.open_api(
         f"server/{item.name}",
@@ -168,6 +172,18 @@ def _findings(inputs: Inputs, item: ResolvedPlacement, topology: Topology) -> li
     for node in dict.fromkeys(guarded):
         if reading := inputs.reading(node):
             found += readiness.needs_packet_filter(node, reading.facts, inputs.position("nodes", node))
+    for index, device in enumerate(topology.devices):
+        if device.kind is DeviceKind.GPU:
+            line = inputs.position(*where, "devices", index)
+            found += cards.needs_backend(
+                device.reference, device.backend, decision.name, decision.identity["backends"], line
+            )
+    found += known_issue_findings(
+        f"placement {item.name}",
+        decision.number,
+        placement_situation(inputs, item, topology, decision.number),
+        inputs.position(*where),
+    )
     return found
 
 

@@ -6,11 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from hetctl.catalog.flags import Program, flags_for
+from hetctl.catalog.issues import Situation
 from hetctl.catalog.llama import executable_name
 from hetctl.catalog.logs import rpc_buffer
 from hetctl.errors import HetctlError, Position
 from hetctl.fit.placement import Capacity, SplitArguments, auto_layers, split_arguments
 from hetctl.manifest.references import DeviceKind, ResolvedPlacement
+from hetctl.manifest.resolved import gpus_of
 from hetctl.resources import layout
 from hetctl.resources.arrangement import Inputs, listen_address, source_address
 from hetctl.resources.base import Desired
@@ -19,8 +21,10 @@ from hetctl.resources.firewall import PortRule, render_ruleset
 from hetctl.resources.member import member_address
 from hetctl.resources.rendering import (
     ServerOrder,
+    experts_on_head,
     server_command,
     server_service,
+    situation_of,
     worker_command,
     worker_service,
 )
@@ -188,6 +192,22 @@ def worker_resource(
     )
 
 
+def placement_situation(
+    inputs: Inputs, item: ResolvedPlacement, topology: Topology, number: int
+) -> Situation:
+    """Return what the catalogue of faults asks about a placement that runs build `number`."""
+    variables = [*item.placement.env]
+    for node in topology.nodes:
+        variables += inputs.resolved.nodes[node].env
+    return situation_of(
+        item.placement,
+        topology,
+        number=number,
+        largest_tensor=inputs.shapes[item.model].model.largest_tensor,
+        environment=variables,
+    )
+
+
 def _layers(inputs: Inputs, item: ResolvedPlacement, topology: Topology) -> tuple[tuple[int, ...], int]:
     """Return the layers of each offloaded device and those on the head's own CPU."""
     blocks = inputs.shapes[item.model].block_count
@@ -203,7 +223,7 @@ def _layers(inputs: Inputs, item: ResolvedPlacement, topology: Topology) -> tupl
     capacities = []
     for device in offloaded:
         if device.kind is DeviceKind.GPU:
-            gpu = inputs.resolved.cluster.nodes[device.node].gpus[device.name]
+            gpu = gpus_of(inputs.resolved.cluster, device.node)[device.name]
             capacities.append(Capacity(memory=gpu.memory or 0, reserve=gpu.reserve))
         else:
             capacities.append(Capacity(memory=None))
@@ -253,6 +273,7 @@ def server_resource(
         listen=listen,
         key_file=layout.credential_path(unit, "api-keys") if "api-keys" in secrets else "",
         number=decision.number,
+        situation=placement_situation(inputs, item, topology, decision.number),
     )
     command = server_command(order, flags_for(decision.number, Program.SERVER))
     within = placement.ready.within or SECONDS_TO_START + int(model.spec["size"]) // BYTES_PER_SECOND
@@ -321,7 +342,9 @@ def server_resource(
                 "prompt": placement.ready.prompt or DEFAULT_PROMPT,
                 "expect": placement.ready.expect,
                 "within": within,
-                "dimensions": shape.embedding_length if placement.task == "embedding" else None,
+                "dimensions": (shape.model.embedding_length or None)
+                if placement.task == "embedding"
+                else None,
             },
             "unit": unit,
             "unit_path": layout.unit_path(unit),
@@ -356,6 +379,8 @@ def _settings(item: ResolvedPlacement, layers: Mapping[str, Json]) -> dict[str, 
         "kvCache": {"k": placement.kv_cache.k, "v": placement.kv_cache.v},
         "flashAttention": placement.flash_attention,
         "splitMode": placement.split_mode,
+        "mainGpu": placement.main_gpu,
+        "nCpuMoe": experts_on_head(placement),
         "threads": placement.threads,
         "threadsBatch": placement.threads_batch,
         "batch": placement.batch,

@@ -6,13 +6,15 @@ nothing. Spellings come from the catalogue by build number.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from hetctl.catalog.flags import FlagSet, Setting, Value
+from hetctl.catalog.issues import Situation, adjustment
 from hetctl.catalog.logs import verbosity
 from hetctl.fit.placement import SplitArguments
 from hetctl.manifest.placements import Placement
+from hetctl.manifest.references import DeviceKind
 from hetctl.resources import layout
 from hetctl.resources.topology import (
     Topology,
@@ -21,9 +23,6 @@ from hetctl.resources.topology import (
     worker_device_names,
 )
 from hetctl.resources.unit import Service
-
-DEFAULT_CACHE_RAM = 8192
-"""MiB of prompt cache in host memory: llama-server's own default, rendered so that it stays."""
 
 GPU_GROUPS = frozenset({"render", "video"})
 """Groups that may open GPU device nodes; a unit that names one that is missing does not start."""
@@ -49,6 +48,7 @@ class ServerOrder:
         listen: Addresses the API listens on.
         key_file: File with the API keys as the process sees it; empty for none.
         number: Build number.
+        situation: What the catalogue asks about the placement.
     """
 
     placement: Placement
@@ -60,6 +60,7 @@ class ServerOrder:
     listen: Sequence[str]
     key_file: str
     number: int
+    situation: Situation
 
 
 def server_settings(order: ServerOrder) -> list[tuple[Setting, Value]]:
@@ -74,8 +75,10 @@ def server_settings(order: ServerOrder) -> list[tuple[Setting, Value]]:
             (Setting.GPU_LAYERS, order.split.gpu_layers),
             (Setting.SPLIT_MODE, placement.split_mode),
             (Setting.TENSOR_SPLIT, list(order.split.tensor_split)),
-            (Setting.MAIN_GPU, 0),
+            (Setting.MAIN_GPU, _main_gpu(placement, topology)),
         ]
+        if experts := experts_on_head(placement):
+            settings.append((Setting.EXPERTS_ON_CPU, experts))
     else:
         settings += [(Setting.DEVICES, ["none"]), (Setting.GPU_LAYERS, 0)]
     settings += [
@@ -90,10 +93,12 @@ def server_settings(order: ServerOrder) -> list[tuple[Setting, Value]]:
         (Setting.BATCH, placement.batch),
         (Setting.UBATCH, placement.ubatch),
         (Setting.LOAD_MODE, placement.load_mode),
-        (Setting.CACHE_RAM, cache_ram(placement, remote=bool(topology.workers))),
+        *_cache_ram(order),
         (Setting.FIT, "off"),
         (Setting.WEB_INTERFACE, False),
         (Setting.LOG_VERBOSITY, verbosity(order.number)),
+        (Setting.LOG_COLORS, "off"),
+        (Setting.OFFLINE, True),
         (Setting.HOST, list(order.listen)),
         (Setting.PORT, placement.server.port),
     ]
@@ -121,20 +126,79 @@ def task_settings(placement: Placement) -> list[tuple[Setting, Value]]:
     return []
 
 
-def cache_ram(placement: Placement, *, remote: bool) -> int:
-    """Return MiB of host memory for cached prompts: none with workers, since saving a prompt aborts there.
+def experts_on_head(placement: Placement) -> int:
+    """Return how many of the first layers keep their experts in the head's memory."""
+    return placement.n_cpu_moe if isinstance(placement.n_cpu_moe, int) else 0
 
-    Source: llama.cpp #26529 (`-cram 0` avoids it); -1 means without limit.
+
+def _main_gpu(placement: Placement, topology: Topology) -> int:
+    """Return the index in `--device` of the device that works alone in split mode none."""
+    references = [device.reference for device in topology.devices]
+    return references.index(placement.main_gpu) if placement.main_gpu is not None else 0
+
+
+def _cache_ram(order: ServerOrder) -> list[tuple[Setting, Value]]:
+    size = cache_ram(order.placement, order.number, order.situation)
+    return [] if size is None else [(Setting.CACHE_RAM, size)]
+
+
+def cache_ram(placement: Placement, number: int, situation: Situation) -> int | None:
+    """Return MiB of host memory for cached prompts: -1 is no limit, None leaves it to llama.cpp.
+
+    Arguments:
+        placement: As declared.
+        number: Build number.
+        situation: The placement; whether it keeps prompts is what follows from this.
     """
     match placement.cache_ram:
         case "auto":
-            return 0 if remote else DEFAULT_CACHE_RAM
+            found = adjustment(Setting.CACHE_RAM, number, replace(situation, prompt_cache=False))
+            return found.value if found is not None else None
         case "off":
             return 0
         case "unlimited":
             return -1
         case size:
             return max(1, int(size) >> 20)
+
+
+def situation_of(
+    placement: Placement,
+    topology: Topology,
+    *,
+    number: int,
+    largest_tensor: int,
+    environment: Iterable[str],
+) -> Situation:
+    """Return what the catalogue asks about a placement.
+
+    Arguments:
+        placement: As declared.
+        topology: Who runs what.
+        number: Build number.
+        largest_tensor: Bytes of the model's largest tensor.
+        environment: Names of the variables that the manifest sets, for any of its processes.
+    """
+    offloaded = [device for device in topology.devices if device.kind is not DeviceKind.HEAD_CPU]
+    formats = placement.kv_cache
+    speculative = placement.speculative
+    found = Situation(
+        rpc=bool(topology.workers),
+        endpoints=len(topology.workers),
+        devices=len(offloaded),
+        split_mode=placement.split_mode,
+        kv_types=frozenset({formats.k, formats.v}),
+        kv_pair=f"{formats.k}-{formats.v}",
+        backends=frozenset(device.backend or "cpu" for device in topology.devices),
+        worker_exposed=placement.rpc.exposure == "address"
+        and any(worker.node != topology.head for worker in topology.workers),
+        tensor_cache=placement.rpc.cache is not None and bool(topology.workers),
+        speculative=speculative is not None and speculative.type != "ngram",
+        embedding=placement.task in ("embedding", "rerank"),
+        largest_tensor=largest_tensor,
+        environment=frozenset(environment),
+    )
+    return replace(found, prompt_cache=cache_ram(placement, number, found) != 0)
 
 
 def server_command(order: ServerOrder, flags: FlagSet) -> list[str]:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from hetctl.manifest.references import Resolved
 from hetctl.resources.arrangement import ModelShape
 from hetctl.resources.base import Action, Change, Cost
-from hetctl.resources.provider import DeviceRow, GangSummary, Plan, Survey
+from hetctl.resources.card_table import card_rows, free_memory
+from hetctl.resources.provider import GangSummary, Plan, Survey
 
 SECONDS_PER_START = 5.0
 BYTES_PER_SECOND = 100_000_000
@@ -15,20 +17,28 @@ BYTES_PER_SECOND = 100_000_000
 
 _COSTS = list(Cost)
 
+_MOVES_BYTES = (
+    "devices", "layers", "nCpuMoe", "context", "slots", "kvUnified", "kvCache", "flashAttention", "batch",
+    "ubatch",
+)  # fmt: skip
+"""Settings that decide how much memory is taken where."""
+
 
 def summarise(
-    plan: Plan,
-    survey: Survey,  # noqa: ARG001 - free memory will come from it
-    resolved: Resolved,
-    shapes: Mapping[str, ModelShape],
+    plan: Plan, survey: Survey, resolved: Resolved, shapes: Mapping[str, ModelShape]
 ) -> tuple[GangSummary, ...]:
     """Return a summary of every placement that the plan touches."""
+    heads = [change for change in plan.changes if change.kind == "server" and change.desired is not None]
+    due = [head for head in heads if _table_due(head)]
+    free = free_memory(heads, survey, resolved, shapes) if due else {}
+    tables = {head.gang: card_rows(head, shapes, free) for head in due}
     names = dict.fromkeys(change.gang for change in plan.changes if change.gang is not None)
     found = []
     for name in names:
         members = [change for change in plan.changes if change.gang == name]
         if any(change.pending or change.action is Action.BLOCKED for change in members):
-            found.append(_summary(name, members, resolved, shapes))
+            summary = _summary(name, members, resolved, shapes)
+            found.append(replace(summary, rows=tables.get(name, ())))
     return tuple(found)
 
 
@@ -40,12 +50,9 @@ def _summary(
     action = _action(members)
     own = [change for change in members if change.action not in (Action.NONE, Action.RESTART)]
     reasons = tuple(dict.fromkeys(reason for change in own for reason in change.reasons))
-    head = next(
-        (change for change in members if change.kind == "server" and change.desired is not None), None
-    )
     restarting = action is Action.UPDATE and cost is not Cost.NOTHING
     seconds = None
-    if item is not None and action is not Action.REMOVE and cost is not Cost.NOTHING:
+    if item is not None and item.model in shapes and action is not Action.REMOVE and cost is not Cost.NOTHING:
         size = shapes[item.model].size
         seconds = round(SECONDS_PER_START + size / BYTES_PER_SECOND)
     return GangSummary(
@@ -56,7 +63,6 @@ def _summary(
         outage=cost.value if restarting else "",
         cost=cost,
         seconds=seconds,
-        rows=_rows(head) if head is not None and _table_due(head) else (),
     )
 
 
@@ -73,27 +79,11 @@ def _action(members: Sequence[Change]) -> Action:
 
 
 def _table_due(head: Change) -> bool:
-    """Return True at the first apply and when layers move."""
+    """Return True at the first apply and when something is set that moves layers or bytes."""
     if head.desired is None or not head.pending:
         return False
     if head.mark is None:
         return True
-    old, new = head.mark.spec["settings"], head.desired.spec["settings"]
-    return bool(old["layers"] != new["layers"] or old["devices"] != new["devices"])
-
-
-def _rows(head: Change) -> tuple[DeviceRow, ...]:
-    if head.desired is None:
-        return ()
-    settings = head.desired.spec["settings"]
-    layers: Mapping[str, int] = settings["layers"]
-    devices = [device for device in settings["devices"] if device in layers]
-    rows = []
-    for index, device in enumerate(devices):
-        last = "+out" if index == len(devices) - 1 else ""
-        rows.append(DeviceRow(device=device, layers=f"{layers[device]}{last}"))
-    if "cpu" in layers:
-        rows.insert(0, DeviceRow(device=f"{head.node}/cpu", layers=str(layers["cpu"])))
-    if not devices:
-        rows.append(DeviceRow(device=f"{head.node}/cpu", layers="all"))
-    return tuple(rows)
+    old, new = head.mark.spec, head.desired.spec
+    moved = any(old["settings"].get(key) != new["settings"].get(key) for key in _MOVES_BYTES)
+    return moved or old["model_sha256"] != new["model_sha256"]

@@ -43,16 +43,38 @@ class Workstation:
 
     def digest(self, path: Path) -> str:
         """Return the sha256 of a file, read again only when its size, time or inode changed."""
-        status = path.stat()
-        key = f"{path.resolve()}:{status.st_size}:{status.st_mtime_ns}:{status.st_ino}"
-        store = self.cache / "digests.json"
-        known: dict[str, str] = {}
-        with suppress(OSError, ValueError):
-            known = json.loads(store.read_text())
+        key, known = self._digests(path)
         if key not in known:
             known[key] = file_digest(path)
-            self._write(store, json.dumps(known).encode())
+            self._write(self.cache / "digests.json", json.dumps(known).encode())
         return known[key]
+
+    def known_digest(self, path: Path) -> str | None:
+        """Return the sha256 of a file when it can be told without reading the file."""
+        key, known = self._digests(path)
+        return known.get(key)
+
+    def _digests(self, path: Path) -> tuple[str, dict[str, str]]:
+        status = path.stat()
+        key = f"{path.resolve()}:{status.st_size}:{status.st_mtime_ns}:{status.st_ino}"
+        with suppress(OSError, ValueError):
+            return key, json.loads((self.cache / "digests.json").read_text())
+        return key, {}
+
+    def recall(self, kind: str, content: str) -> Any:
+        """Return what was remembered of a content, None when nothing was.
+
+        Arguments:
+            kind: What it is about, such as `models`.
+            content: sha256 of the content.
+        """
+        with suppress(OSError, ValueError):
+            return json.loads((self.cache / kind / f"{content}.json").read_text())
+        return None
+
+    def remember(self, kind: str, content: str, value: Any) -> None:
+        """Keep a JSON value that follows from a content and takes time to work out again."""
+        self._write(self.cache / kind / f"{content}.json", json.dumps(value).encode())
 
     def source(self, archive: Path) -> Source:
         """Return what a source archive holds, looked into once for each content."""
