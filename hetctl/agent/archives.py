@@ -10,7 +10,6 @@ import stat
 import subprocess
 import tarfile
 import zlib
-from contextlib import contextmanager
 from typing import IO, TYPE_CHECKING, Any
 
 from hetctl.agent import arguments as arg
@@ -23,6 +22,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from hetctl.agent.context import Context
+
+try:
+    from lzma import LZMAError
+except ImportError:  # a Python that was built without it reads no xz either
+    DAMAGED: tuple[type[Exception], ...] = (tarfile.TarError, zlib.error, EOFError)
+else:
+    DAMAGED = (tarfile.TarError, zlib.error, EOFError, LZMAError)
 
 COPY_SIZE = 1 << 18
 ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
@@ -139,21 +145,50 @@ class _Target:
             os.chmod(os.path.join(self.top, path), (mode & 0o777) | 0o700)
 
 
-def extract_tar(stream: IO[bytes], top: str, rename: Callable[[str], str | None] = safe_path) -> _Target:
-    """Unpack a tar stream of any compression that this Python reads.
+class _Archive(tarfile.TarFile):
+    """A tar that tells whether its end mark was reached: tarfile takes one that was cut for a whole one."""
+
+    whole = False
+
+
+class _Member(tarfile.TarInfo):
+    """Notes the end mark."""
+
+    @classmethod
+    def fromtarfile(cls, archive: tarfile.TarFile) -> _Member:
+        try:
+            return super().fromtarfile(archive)
+        except tarfile.EOFHeaderError:  # type: ignore[attr-defined]  # typeshed leaves it out
+            if isinstance(archive, _Archive):
+                archive.whole = True
+            raise
+
+
+def extract_tar(
+    stream: IO[bytes], top: str, rename: Callable[[str], str | None] = safe_path, *, mode: str = "r|"
+) -> _Target:
+    """Unpack a tar.
 
     Arguments:
         stream: The archive.
         top: An empty directory.
         rename: Gives the path of a member below `top`, None to leave it out.
+        mode: `r|` for a plain tar that can only be read forwards, `r:*` for any compression in a file.
+
+    Raises:
+        Failure: It is damaged or incomplete, or reaches out of `top`.
     """
     target = _Target(top)
     try:
-        with tarfile.open(fileobj=stream, mode="r|*", bufsize=COPY_SIZE) as archive:
+        with _Archive.open(fileobj=stream, mode=mode, tarinfo=_Member) as archive:  # type: ignore[call-overload]
             for member in archive:
                 _extract_member(archive, member, target, rename)
-    except (tarfile.TarError, zlib.error, EOFError) as error:
-        raise Failure("this is no tar archive, or it ends early", why=str(error)) from error
+            while archive.fileobj.read(COPY_SIZE):
+                pass  # to the end, where the compressed formats have their checksum
+    except DAMAGED as error:
+        raise Failure("this is no tar archive, or it is damaged", why=str(error)) from error
+    if not archive.whole:
+        raise Failure("the archive ends early")
     target.finish()
     return target
 
@@ -218,34 +253,28 @@ def renaming(strip: int, subdirectory: str) -> Callable[[str], str | None]:
     return rename
 
 
-@contextmanager
-def _decompressed(context: Context, path: str) -> Iterator[IO[bytes]]:
-    """Open a tar; zstd, which older Pythons do not read, goes through the program."""
-    with open(path, "rb") as file:
-        magic = file.read(4)
-        if magic != ZSTD_MAGIC:
-            file.seek(0)
-            yield file
-            return
+def _extract_zstd(context: Context, path: str, top: str, rename: Callable[[str], str | None]) -> _Target:
+    """Unpack a tar that older Pythons cannot decompress themselves."""
     zstd = need_program(context, "zstd", "install zstd on the node, or use an archive packed with gzip or xz")
     with started(context, [zstd, "-dcq", path], stderr=subprocess.DEVNULL) as process:
         if process.stdout is None:
             raise Failure("zstd gives no output")
-        yield process.stdout
-        while process.stdout.read(COPY_SIZE):
-            pass  # padding behind the archive's end
+        target = extract_tar(process.stdout, top, rename)
         if process.wait() != 0:
             raise Failure("the archive is damaged", why=f"zstd ended with {process.returncode}")
+    return target
 
 
 def _extract_any(context: Context, archive: str, top: str, rename: Callable[[str], str | None]) -> _Target:
     with open(archive, "rb") as file:
-        zipped = file.read(2) == ZIP_MAGIC
-    if zipped:
-        target = extract_zip(archive, top, rename)
-    else:
-        with _decompressed(context, archive) as stream:
-            target = extract_tar(stream, top, rename)
+        magic = file.read(4)
+        file.seek(0)
+        if magic.startswith(ZIP_MAGIC):
+            target = extract_zip(archive, top, rename)
+        elif magic == ZSTD_MAGIC:
+            target = _extract_zstd(context, archive, top, rename)
+        else:
+            target = extract_tar(file, top, rename, mode="r:*")
     if not target.files:
         raise Failure(f"{archive} holds nothing that was asked for")
     return target

@@ -18,6 +18,7 @@ SHALLOWEST = 2
 
 
 def _checked(context: Context, path: str) -> str:
+    context.path(path)  # refuses what is not absolute
     parts = [part for part in path.split("/") if part not in ("", ".")]
     if len(parts) < SHALLOWEST:
         raise Failure(f"{path!r} is too near the root to be removed", kind="refused")

@@ -26,8 +26,8 @@ LONGEST_ANSWER = 1 << 20
 
 RETRY_SECONDS = 0.2
 CONNECT_SECONDS = 3.0
-ATTACHED = frozenset({0x01, 0x08})
-"""TCP states that mean a client: ESTABLISHED, and CLOSE_WAIT, whose end the worker has not noticed yet."""
+ESTABLISHED, CLOSE_WAIT = 0x01, 0x08
+"""TCP states that mean a client; in CLOSE_WAIT it has gone and the worker has not noticed yet."""
 
 
 class NotReady(Exception):  # noqa: N818 - the name says what holds
@@ -68,14 +68,15 @@ def parse_endpoint(text: str) -> tuple[str, int]:
     return address.strip("[]"), int(port)
 
 
-def parse_clients(text: str, port: int) -> list[str]:
-    """Return the peer address of each client attached to a port, from the text of /proc/net/tcp or tcp6."""
+def parse_clients(text: str, port: int) -> list[tuple[str, int]]:
+    """Return peer address and TCP state of each client of a port, from the text of /proc/net/tcp or tcp6."""
     found = []
     for line in text.splitlines()[1:]:
         fields = line.split()
-        if int(fields[1].split(":")[1], 16) == port and int(fields[3], 16) in ATTACHED:
-            found.append(_address(fields[2].split(":")[0]))
-    return found
+        state = int(fields[3], 16)
+        if int(fields[1].split(":")[1], 16) == port and state in (ESTABLISHED, CLOSE_WAIT):
+            found.append((_address(fields[2].split(":")[0]), state))
+    return sorted(found, key=lambda client: client[1])
 
 
 def _address(words: str) -> str:
@@ -96,8 +97,8 @@ def is_local(address: str) -> bool:
     return True
 
 
-def attached_client(address: str, port: int, proc: str = "/proc") -> str | None:
-    """Return the address of a client attached to a worker on this machine, None when there is none.
+def attached_client(address: str, port: int, proc: str = "/proc") -> tuple[str, int] | None:
+    """Return address and TCP state of a client of a worker on this machine, None when there is none.
 
     Of a worker on another machine this sees nothing.
     """
@@ -106,18 +107,18 @@ def attached_client(address: str, port: int, proc: str = "/proc") -> str | None:
     for name in ("tcp", "tcp6"):
         try:
             with open(f"{proc}/net/{name}", encoding="ascii") as file:
-                peers = parse_clients(file.read(), port)
+                clients = parse_clients(file.read(), port)
         except FileNotFoundError:
             continue
-        if peers:
-            return peers[0]
+        if clients:
+            return clients[0]
     return None
 
 
 def check(address: str, port: int, expected: tuple[int, int, int], ends: float) -> str:
     """Return "" once the worker answered as expected, else why not yet. Waits for an answer until `ends`."""
-    if peer := attached_client(address, port):
-        return f"busy: {peer} is attached"
+    if client := attached_client(address, port):
+        return f"busy: {client[0]} is attached"
     try:
         with socket.create_connection(
             (address, port), min(CONNECT_SECONDS, max(0.1, ends - time.monotonic()))
