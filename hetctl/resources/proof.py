@@ -21,7 +21,7 @@ POLL_SECONDS = 0.2
 JOURNAL_LINES = 4000
 
 SHORT_ANSWER = 24
-LONG_ANSWER = 1024
+LONG_ANSWER = 512
 """Tokens. A model that thinks before it answers needs the second."""
 
 RERANK_QUERY = "What is a panda?"

