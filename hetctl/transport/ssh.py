@@ -79,7 +79,7 @@ class SSHTransport:
         self._on_new_key = on_new_key
         self._connection: Any = None
         self._peer_address = ""
-        self._stage = "connecting"
+        self._stage = "reading the SSH configuration"
         self._watch: ConnectDeadline | None = None
 
     @property
