@@ -57,6 +57,18 @@ def small_model() -> Path:
 
 
 @pytest.fixture(scope="session")
+def embedding_model() -> Path:
+    """Return a GGUF file of a real embedding model: all-MiniLM-L6-v2, 384 values, 46 MB."""
+    return _prepared(PARTS["embedding_model"])
+
+
+@pytest.fixture(scope="session")
+def ranking_model() -> Path:
+    """Return a GGUF file that ranks documents: the same encoder with a head fitted for tests, 46 MB."""
+    return _prepared(PARTS["ranking_model"])
+
+
+@pytest.fixture(scope="session")
 def operator_environment() -> dict[str, str]:
     """Return the environment for a hetctl process whose caches outlive the test session.
 

