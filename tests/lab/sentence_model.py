@@ -2,9 +2,10 @@
 
 What llama.cpp's conversion/bert.py does, for this one model: same names, same vocabulary rules.
 
-No reranker small enough for tests is published as a package, so the ranking model is the same encoder with a
-linear head of our own: logistic regression on 2,814 pairs of short and long descriptions of 704 Debian packages.
-Of 150 packages left out of the fit, the right description scored above each wrong one in 93 % of cases.
+No reranker small enough for tests is published as a package. So the ranking model is the same encoder with a
+linear head of our own: logistic regression on 2,814 pairs of short and long descriptions of 704 Debian
+packages. Of 150 packages left out of the fit, the right description scored above each wrong one in 93 %
+of cases.
 """
 
 from __future__ import annotations

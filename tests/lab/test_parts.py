@@ -22,9 +22,10 @@ def empty_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def made_of(text: str, sha256: str) -> Part:
-    return Part(
-        file="part", sha256=sha256, packages=(), make=lambda _folder, made: made.write_text(text) and None
-    )
+    def make(_folder: Path, made: Path) -> None:
+        made.write_text(text)
+
+    return Part(file="part", sha256=sha256, packages=(), make=make)
 
 
 def test_a_part_is_kept_under_its_content_and_made_once(empty_cache: Path) -> None:
