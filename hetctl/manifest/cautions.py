@@ -12,6 +12,9 @@ from hetctl.manifest.references import HEAD_CPU, Resolved, ResolvedPlacement
 from hetctl.manifest.source import KeyPath
 from hetctl.manifest.wording import named, quoted
 
+_LONGEST_PATH = 300
+"""Characters of a path that are shown; a shortened one helps nobody."""
+
 
 def cautions(resolved: Resolved) -> tuple[Problem, ...]:
     """Return warnings about a cluster, in file order.
@@ -38,7 +41,7 @@ def _missing_files(resolved: Resolved) -> Iterator[Problem]:
     ]
     for where, file in files:
         if not _is_file(file):
-            message = f"there is no file {quoted(str(file))} that can be read"
+            message = f"there is no file {quoted(str(file), longest=_LONGEST_PATH)} that can be read"
             yield source.problem("W301", message, where, hint="apply will need it")
 
 

@@ -107,7 +107,11 @@ def _expand(paths: Sequence[Path | str], problems: list[Problem]) -> list[str]:
         if path == STDIN or not os.path.isdir(path):  # noqa: PTH112 - pathlib would drop the user's leading ./
             names.setdefault(path if path == STDIN else os.path.realpath(path), path)
             continue
-        held = sorted(entry.name for entry in Path(path).iterdir() if entry.suffix in {".yaml", ".yml"})
+        try:
+            held = sorted(entry.name for entry in Path(path).iterdir() if entry.suffix in {".yaml", ".yml"})
+        except OSError as error:
+            problems.append(_unreadable(path, error))
+            continue
         if not held:
             problems.append(
                 Problem(
@@ -142,14 +146,7 @@ def _bytes(name: str, limit: int, problems: list[Problem]) -> bytes | None:
             with Path(name).open("rb") as file:
                 content = file.read(limit + 1)
     except OSError as error:
-        problems.append(
-            Problem(
-                "E001",
-                f"cannot read the file: {error.strerror or error}",
-                Position(shown),
-                hint="check the path",
-            )
-        )
+        problems.append(_unreadable(shown, error))
         return None
     if len(content) > limit:
         problems.append(
@@ -162,3 +159,9 @@ def _bytes(name: str, limit: int, problems: list[Problem]) -> bytes | None:
         )
         return None
     return content
+
+
+def _unreadable(name: str, error: OSError) -> Problem:
+    return Problem(
+        "E001", f"cannot read it: {error.strerror or error}", Position(name), hint="check the path"
+    )

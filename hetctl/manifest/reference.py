@@ -70,7 +70,7 @@ _ERRORS_HEAD: Final = """\
 Every code `hetctl validate` may print. Codes are stable. `hetctl schema errors` writes this page.
 
 E0xx: the file as YAML. E1xx: the shape; the published JSON Schema says the same. E2xx: what the parts say of
-each other. E9xx: not available yet.
+each other. W3xx: warnings, which stop nothing. E9xx: not available yet.
 
 Examples of E1xx and E2xx are fragments; the rest of the manifest is
 

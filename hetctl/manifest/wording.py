@@ -12,9 +12,9 @@ _GUESSED = 40
 _CANDIDATES = 500
 
 
-def quoted(text: str) -> str:
+def quoted(text: str, *, longest: int = _LONGEST) -> str:
     """Return `text` in quotes, shortened, with everything that could upset a terminal escaped."""
-    short = text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
+    short = text if len(text) <= longest else text[: longest - 1] + "…"
     return "'" + "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in short) + "'"
 
 

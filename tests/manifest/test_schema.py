@@ -28,7 +28,9 @@ def _pattern(_validator: Any, pattern: str, instance: Any, _schema: Any) -> Iter
         yield ValidationError(f"{instance!r} does not match {pattern!r}")
 
 
-VALIDATOR = validators.extend(Draft202012Validator, {"pattern": _pattern})(SCHEMA)
+VALIDATOR = validators.extend(  # type: ignore[no-untyped-call] # the stubs leave it out
+    Draft202012Validator, {"pattern": _pattern}
+)(SCHEMA)
 
 
 def _documents(path: Path) -> list[Keys]:

@@ -1,20 +1,20 @@
 """Every code of a manifest error, explained: meaning, an example that has it, and the fix.
 
-Codes are stable. E0xx is YAML, E1xx shape, E2xx what the parts say about each other. E9xx, what is not
-available yet, is the table in `hetctl.manifest.availability`.
+Codes are stable. E0xx is YAML, E1xx shape, E2xx what the parts say about each other, W3xx warnings. E9xx,
+what is not available yet, is the table in `hetctl.manifest.availability`.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-from hetctl.manifest.codes import cross, shape, yaml
+from hetctl.manifest.codes import cross, shape, warnings, yaml
 from hetctl.manifest.codes.code import Code
 
 __all__ = ["CODES", "EXAMPLE_BASE", "Code"]
 
-CODES: Final[dict[str, Code]] = {**yaml.CODES, **shape.CODES, **cross.CODES}
-"""All codes of errors, E9xx apart."""
+CODES: Final[dict[str, Code]] = {**yaml.CODES, **shape.CODES, **cross.CODES, **warnings.CODES}
+"""All codes of errors and warnings, E9xx apart."""
 
 EXAMPLE_BASE: Final = """\
 apiVersion: hetctl/v1
