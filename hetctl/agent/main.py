@@ -11,11 +11,9 @@ from __future__ import annotations
 import os
 import queue
 import signal
-import socket
 import sys
 import threading
 import time
-import traceback
 from typing import TYPE_CHECKING, Any
 
 from hetctl.agent import process_groups
@@ -194,6 +192,8 @@ class Agent:
         except OSError as error:
             frame = {"error": Failure(f"{request.get('op')} failed", why=str(error)).as_json()}
         except Exception as error:  # noqa: BLE001 - a bug in one operation is reported, the session goes on
+            import traceback  # noqa: PLC0415 - only for bugs, and every session starts faster without
+
             place = traceback.format_exc(limit=-3)
             frame = {"error": Failure(f"{request.get('op')} failed: {error!r}", why=place).as_json()}
         finally:
@@ -232,7 +232,7 @@ def hello(sha256: str, *, installed: bool) -> dict[str, Any]:
         "python": ".".join(map(str, sys.version_info[:3])),
         "pid": os.getpid(),
         "uid": os.geteuid(),
-        "hostname": socket.gethostname(),
+        "hostname": os.uname().nodename,
         "bundle": sha256,
         "installed": installed,
         "server_address": connection[2] if len(connection) == 4 else None,  # noqa: PLR2004 - client, port, server, port

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import subprocess
 
 _groups: set[int] = set()
 
@@ -34,6 +36,8 @@ def _signal(group: int, number: int) -> bool:
 
 def start(argv: list[str], **options: Any) -> subprocess.Popen[bytes]:
     """Start a process as leader of a group of its own and register it; `options` are those of Popen."""
+    import subprocess  # noqa: PLC0415 - many sessions start no process, and all start faster without
+
     global starting  # noqa: PLW0603 - read by the signal handler, which has no other way to know
     starting = True
     try:
