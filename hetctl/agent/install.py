@@ -30,17 +30,21 @@ def install(context: Context, arguments: dict[str, Any]) -> dict[str, Any]:
     top = context.path(AGENT)
     directory = f"{top}/{sha256}"
     make_directories(directory)
-    finder = loader.MemoryFinder(context.sources, {})
-    bytecode = {}
-    for name, source in context.sources.items():
-        bytecode[name] = marshal.dumps(finder.code(name))
-        path = f"{directory}/{name}.py"
-        if not os.path.exists(path):
-            with replacing(path, 0o644) as descriptor:
-                write_all(descriptor, source.encode())
-    with replacing(f"{directory}/{loader.bytecode_name()}", 0o644) as descriptor:
-        write_all(descriptor, marshal.dumps(bytecode))
+    if not loader.read_bytecode(directory):
+        _write(context.sources, directory)
     removed = [name for name in sorted(os.listdir(top)) if name != sha256]
     for name in removed:
         remove_path(f"{top}/{name}")
     return {"path": f"{AGENT}/{sha256}", "removed": removed}
+
+
+def _write(sources: dict[str, str], directory: str) -> None:
+    """Write the sources, for people to read, and the bytecode of all of them in one file."""
+    finder = loader.MemoryFinder(sources, {})
+    bytecode = {}
+    for name, source in sources.items():
+        bytecode[name] = marshal.dumps(finder.code(name))
+        with replacing(f"{directory}/{name}.py", 0o644) as descriptor:
+            write_all(descriptor, source.encode())
+    with replacing(f"{directory}/{loader.bytecode_name()}", 0o644) as descriptor:
+        write_all(descriptor, marshal.dumps(bytecode))

@@ -31,6 +31,9 @@ class HostKey:
     type: str
     blob: str
 
+    def __str__(self) -> str:
+        return f"{self.type} {self.fingerprint}"
+
     @property
     def fingerprint(self) -> str:
         """The form `ssh` and `ssh-keygen -l` show: `SHA256:` and the hash in base64 without padding."""

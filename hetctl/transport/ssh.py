@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hetctl.errors import HostKeyChanged, HostKeyUnknown, NodeUnreachable, SessionLost, TransportError
-from hetctl.transport.known_hosts import HostKey, lookup, record
+from hetctl.transport.known_hosts import DEFAULT_PORT, HostKey, lookup, record
 from hetctl.transport.sockets import ConnectDeadline, connect_socket
 from hetctl.transport.ssh_channel import PACKET, SSHChannel
 from hetctl.transport.ssh_errors import causes, translate
@@ -190,7 +190,7 @@ class SSHTransport:
             HostKeyUnknown: It has no key on record and nobody accepts this one.
             HostKeyChanged: It has another key on record.
         """
-        host, port = str(link.original_host if link.host is None else link.host), int(link.port)
+        host, port = name_on_record(link)
         known = lookup(files, host, port)
         if any(entry.key == key and entry.revoked for entry in known):
             raise HostKeyChanged(f"the host key of {host} is revoked", where=self.target, why=key.fingerprint)
@@ -213,7 +213,7 @@ class SSHTransport:
                     raise HostKeyUnknown(
                         f"the host key of {host} is not known",
                         where=self.target,
-                        why=f"it shows {key.type} {key.fingerprint}",
+                        why=f"it shows {key}",
                         fix="compare it with `ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub` on the node, "
                         f"then connect once with `ssh {self.target}`, or pass --accept-new-host-keys",
                     )
@@ -271,11 +271,17 @@ class _StrictPolicy:
         transport = paramiko.Transport(
             connected, default_window_size=WINDOW, disabled_algorithms=disabled_algorithms
         )
-        known = lookup(self._files, str(self._link.host), int(self._link.port))
+        known = lookup(self._files, *name_on_record(self._link))
         types = {name for entry in known for name in _algorithms(entry.key.type)}
         options = transport.get_security_options()
         options.key_types = sorted(options.key_types, key=lambda name: name not in types)
         return transport
+
+
+def name_on_record(link: Any) -> tuple[str, int]:
+    """Return the name and port under which known_hosts has a host: HostKeyAlias stands for both."""
+    alias = link.ssh_config.get("hostkeyalias")
+    return (str(alias), DEFAULT_PORT) if alias else (str(link.host), int(link.port))
 
 
 def _algorithms(key_type: str) -> tuple[str, ...]:
@@ -287,7 +293,7 @@ def _changed(target: str, host: str, key: HostKey, file: Path, line: int) -> Hos
     return HostKeyChanged(
         f"the host key of {host} is not the one on record",
         where=target,
-        why=f"it shows {key.type} {key.fingerprint}; {file}:{line} has another one. The node was installed "
+        why=f"it shows {key}; {file}:{line} has another one. The node was installed "
         "anew, or somebody stands in between",
         fix=f"if you know why it changed: `ssh-keygen -R '{host}' -f {file}`",
     )

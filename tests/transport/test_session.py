@@ -216,7 +216,7 @@ def test_errors_have_classes_and_leave_the_session_usable(
     agent = start()
     with pytest.raises(error) as caught:
         agent.call(operation, arguments)
-    assert caught.value.where == "atlas"  # type: ignore[attr-defined]
+    assert caught.value.where == "atlas"  # type: ignore[attr-defined]  # any of our errors has it
     assert agent.call("marks")["lock"] is None
 
 
@@ -388,6 +388,9 @@ def test_install_leaves_bytecode_that_the_next_session_uses(start: Opener, tmp_p
     agent.install_agent()
     directory = tmp_path / "root" / "var/lib/hetctl/agent"
     assert [path.name for path in directory.iterdir()] == [agent_bundle().sha256]
+    before = [(path, path.stat().st_mtime_ns) for path in sorted(directory.rglob("*"))]
+    agent.call("install", {"bundle": agent_bundle().sha256})
+    assert [(path, path.stat().st_mtime_ns) for path in sorted(directory.rglob("*"))] == before
     again = start(read_only=True)
     assert again.hello["installed"] is True
     assert again.call("facts")["uid"] == os.geteuid()

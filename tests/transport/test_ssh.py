@@ -222,7 +222,7 @@ def test_a_frozen_host_fails_within_the_deadline(sshd: Server, greeting: bytes) 
         began = time.monotonic()
         with pytest.raises(NodeUnreachable) as caught:
             sshd.transport(port=port, connect_deadline=1.0).open()
-        assert time.monotonic() - began < 2.5
+        assert time.monotonic() - began < 5, "far below the libraries' own timeouts of 15 s and more"
     assert "in time" in caught.value.what
     assert "deadline" in caught.value.why
 
@@ -301,6 +301,19 @@ def test_the_configuration_names_host_port_user_and_key(sshd: Server, tmp_path: 
     with opened(SSHTransport("atlas", config_file=config)) as transport:
         assert output(transport, "echo hi")[1] == b"hi\n"
         assert transport.user == getpass.getuser()
+
+
+def test_a_host_key_alias_is_what_the_key_is_recorded_under(sshd: Server, tmp_path: Path) -> None:
+    config, known = tmp_path / "ssh_config", tmp_path / "known"
+    config.write_text(
+        f"Host atlas\n HostName 127.0.0.1\n Port {sshd.port}\n IdentityFile {sshd.identity}\n"
+        f" HostKeyAlias atlas-in-the-cellar\n UserKnownHostsFile {known}\n"
+    )
+    with opened(SSHTransport("atlas", getpass.getuser(), config_file=config, accept_new=True)):
+        pass
+    assert known.read_text().startswith("atlas-in-the-cellar ssh-ed25519 ")
+    with opened(SSHTransport("atlas", getpass.getuser(), config_file=config)):
+        pass
 
 
 def test_a_configuration_that_cannot_be_parsed_is_an_error_of_ours(sshd: Server, tmp_path: Path) -> None:
