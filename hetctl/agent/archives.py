@@ -13,10 +13,12 @@ import zlib
 from typing import IO, TYPE_CHECKING, Any
 
 from hetctl.agent import arguments as arg
-from hetctl.agent.atomic import make_directories, temporary_beside
+from hetctl.agent import directories
+from hetctl.agent.atomic import temporary_beside
 from hetctl.agent.failures import Failure, bad_request
 from hetctl.agent.processes import need_program, started
 from hetctl.agent.removal import remove_path
+from hetctl.agent.swap import put_in_place
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -180,7 +182,7 @@ def extract_tar(
     """
     target = _Target(top)
     try:
-        with _Archive.open(fileobj=stream, mode=mode, tarinfo=_Member) as archive:  # type: ignore[call-overload]
+        with _Archive.open(fileobj=stream, mode=mode, tarinfo=_Member) as archive:  # type: ignore[call-overload]  # typeshed has no overload for streams
             for member in archive:
                 _extract_member(archive, member, target, rename)
             while archive.fileobj.read(COPY_SIZE):
@@ -286,14 +288,12 @@ def unpack(context: Context, arguments: dict[str, Any]) -> dict[str, Any]:
     Returns:
         Number of files and bytes, and the directories made above `path`.
     """
-    from hetctl.agent.trees import put_in_place  # noqa: PLC0415 - trees imports this module
-
     archive, path = context.path(arg.text(arguments, "archive")), context.path(arg.text(arguments, "path"))
     strip = arg.integer(arguments, "strip", 0)
     if strip < 0:
         raise bad_request("strip must not be negative")
     rename = renaming(strip, arg.text(arguments, "subdirectory", ""))
-    created = make_directories(os.path.dirname(path))
+    created = directories.make(context, os.path.dirname(path))
     unfinished = temporary_beside(path)
     os.mkdir(unfinished, 0o755)
     try:

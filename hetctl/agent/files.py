@@ -9,7 +9,7 @@ import stat
 from typing import TYPE_CHECKING, Any
 
 from hetctl.agent import arguments as arg
-from hetctl.agent import atomic
+from hetctl.agent import atomic, directories
 from hetctl.agent.failures import Failure, Interruption, bad_request
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ def make_directories(context: Context, arguments: dict[str, Any]) -> dict[str, A
     created = []
     for item in arg.tables(arguments, "paths"):
         path, mode = context.path(arg.text(item, "path")), arg.mode(item, default=0o755)
-        created += atomic.make_directories(path, mode)
+        created += directories.make(context, path, mode)
         if stat.S_IMODE(os.stat(path).st_mode) != mode:
             os.chmod(path, mode)
     return {"created": [context.node_path(path) for path in created]}
@@ -188,7 +188,7 @@ def put_file(context: Context, arguments: dict[str, Any]) -> dict[str, Any]:
         raise bad_request("resume needs sha256, and is not for secrets")
     if os.path.isdir(path) and not os.path.islink(path):
         raise Failure(f"{asked} is a directory")
-    created = atomic.make_directories(os.path.dirname(path))
+    created = directories.make(context, os.path.dirname(path))
     if isinstance(size, int):
         _check_space(os.path.dirname(path), size - offset)
     key = _salt_for(context) if secret else b""

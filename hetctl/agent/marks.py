@@ -8,8 +8,9 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from hetctl.agent import arguments as arg
-from hetctl.agent.atomic import make_directories, replacing, write_all, write_json
+from hetctl.agent.atomic import TEMPORARY, make_directories, replacing, write_all, write_json
 from hetctl.agent.context import STATE
+from hetctl.agent.directories import remove_made
 from hetctl.agent.failures import Failure, bad_request
 from hetctl.agent.removal import remove_empty, remove_path
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 CLUSTERS = f"{STATE}/clusters"
 SALT = f"{STATE}/salt"
+UNITS = "/etc/systemd/system"
 SALT_BYTES = 32
 SUFFIX = ".json"
 
@@ -125,11 +127,23 @@ def remove_cluster(context: Context, arguments: dict[str, Any]) -> dict[str, Any
     if os.path.isdir(top) and os.listdir(top):
         return {"left": []}
     remove_path(context.path(SALT))
-    remove_path(f"{state}/agent")
+    for name in ("agent", "cache"):
+        remove_path(f"{state}/{name}")
+    for place in (state, context.path(UNITS)):
+        _sweep(place)
+    remove_made(context)
     for name in ("clusters", "builds", "models"):
         remove_empty(f"{state}/{name}")
     remove_empty(state)
     return {"left": [f"{STATE}/{name}" for name in sorted(os.listdir(state))] if os.path.isdir(state) else []}
+
+
+def _sweep(top: str) -> None:
+    """Remove what a run that was cut off left unfinished under `top`."""
+    for directory, folders, files in os.walk(top):
+        for name in [*folders, *files]:
+            if name.startswith(TEMPORARY):
+                remove_path(f"{directory}/{name}")
 
 
 def read_salt(context: Context) -> str | None:

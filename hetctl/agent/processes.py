@@ -10,8 +10,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hetctl.agent import arguments as arg
-from hetctl.agent import process_groups
-from hetctl.agent.atomic import make_directories
+from hetctl.agent import directories, process_groups
 from hetctl.agent.failures import Failure, bad_request
 
 if TYPE_CHECKING:
@@ -234,7 +233,7 @@ def run(context: Context, arguments: dict[str, Any]) -> dict[str, Any]:
     log, cwd, given = (arg.optional_text(arguments, name) for name in ("log", "cwd", "input"))
     descriptor = None
     if log is not None:
-        make_directories(os.path.dirname(context.path(log)))
+        directories.make(context, os.path.dirname(context.path(log)))
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
         descriptor = os.open(context.path(log), flags, 0o644)
     began = time.monotonic()

@@ -7,10 +7,12 @@ import stat
 from typing import IO, TYPE_CHECKING, Any, cast
 
 from hetctl.agent import arguments as arg
-from hetctl.agent.atomic import make_directories, sync_directory, temporary_beside
+from hetctl.agent import directories
+from hetctl.agent.atomic import sync_directory, temporary_beside
 from hetctl.agent.failures import Failure
 from hetctl.agent.files import digest_of, kind_of
 from hetctl.agent.removal import remove_path
+from hetctl.agent.swap import put_in_place
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -115,24 +117,12 @@ def sync_tree(top: str) -> None:
         sync_directory(path)
 
 
-def put_in_place(unfinished: str, path: str) -> None:
-    """Give a finished tree its name. A former tree of that name is moved aside first and removed last."""
-    aside = None
-    if os.path.lexists(path):
-        aside = temporary_beside(path)
-        os.rename(path, aside)
-    os.rename(unfinished, path)
-    sync_directory(os.path.dirname(path))
-    if aside is not None:
-        remove_path(aside)
-
-
 def put_tree(context: Context, arguments: dict[str, Any]) -> dict[str, Any]:
     """Unpack the tar in the request's body beside `path`, make it durable, then give it its name."""
     from hetctl.agent.archives import block_stream, extract_tar  # noqa: PLC0415 - tarfile loads slowly
 
     path = context.path(arg.text(arguments, "path"))
-    created = make_directories(os.path.dirname(path))
+    created = directories.make(context, os.path.dirname(path))
     unfinished = temporary_beside(path)
     os.mkdir(unfinished, 0o700)
     try:

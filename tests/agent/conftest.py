@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from hetctl.agent import locks
+from hetctl.agent import directories, locks
 from hetctl.agent.context import Context
 from hetctl.agent.operations import OPERATIONS
 
@@ -56,8 +56,17 @@ class Node:
         return place
 
     def names(self) -> list[str]:
-        """Return every path on the node."""
-        return sorted(str(path.relative_to(self.root)) for path in self.root.rglob("*"))
+        """Return every path on the node but the agent's own list of the directories it made."""
+        record = self.path(directories.RECORD)
+        found = [path for path in self.root.rglob("*") if path != record]
+        alone = {
+            path
+            for path in record.parents
+            if all(other in record.parents for other in path.rglob("*") if other != record)
+        }
+        return sorted(
+            str(path.relative_to(self.root)) for path in found if not (record.exists() and path in alone)
+        )
 
 
 @pytest.fixture

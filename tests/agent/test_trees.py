@@ -66,7 +66,7 @@ def test_a_tree_is_unpacked_recorded_and_found_again(node: Node) -> None:
     assert (files["bin/server"]["mode"], files["bin/server"]["size"]) == (0o755, 3)
     assert files["lib/libggml.so"]["target"] == "libggml.so.0.1"
     assert files["bin/again"]["inode"] == files["bin/server"]["inode"]
-    assert answer["created_directories"] == ["/var", "/var/lib", "/var/lib/b"]
+    assert answer["created_directories"][-1] == "/var/lib/b"
     assert observe(node, "/var/lib/b/key", answer["files"]) == SAME
     assert node("hash_tree", {"path": "/var/lib/b/key"})["files"] == answer["files"]
     assert [path.name for path in node.path("/var/lib/b").iterdir()] == ["key"]

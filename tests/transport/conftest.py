@@ -82,7 +82,7 @@ class Server:
             "config_file": self.config_file,
             **options,
         }
-        return SSHTransport("127.0.0.1", **arguments)  # type: ignore[arg-type]
+        return SSHTransport("127.0.0.1", **arguments)  # type: ignore[arg-type]  # a dictionary of arguments
 
     def forget_keys(self) -> None:
         self.known_hosts.unlink(missing_ok=True)

@@ -42,7 +42,7 @@ def python(path: Path) -> None:
 def session(tmp_path: Path, transport: FakeTransport | None = None, **options: object) -> AgentSession:
     root = tmp_path / "root"
     root.mkdir(exist_ok=True)
-    return AgentSession("atlas", transport or FakeTransport(), read_only=True, root=str(root), **options)  # type: ignore[arg-type]
+    return AgentSession("atlas", transport or FakeTransport(), read_only=True, root=str(root), **options)  # type: ignore[arg-type]  # a dictionary of arguments
 
 
 @pytest.mark.usefixtures("programs")
