@@ -12,7 +12,17 @@ from tests.lab.hosts import Lab
 
 KEY = "sk-lab-5f2c"
 
+LONGEST_SECONDS = 3600
+"""The first test that applies compiles llama.cpp when no cache has it."""
+
 WorkplaceFactory = Callable[[Lab], Workplace]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Give the tests of this directory the time that compiling takes."""
+    for item in items:
+        if Path(__file__).parent in item.path.parents:
+            item.add_marker(pytest.mark.timeout(LONGEST_SECONDS))
 
 
 @pytest.fixture(scope="module")

@@ -56,6 +56,11 @@ def reaches(host: Host, address: str, port: int) -> str:
     return host.exec(["python3", "-c", CONNECT, address, str(port)]).stdout.strip()
 
 
+def logins_of(host: Host) -> int:
+    """Return how often somebody logged in to a host."""
+    return host.exec(["journalctl", "--unit=ssh", "--output=cat"]).stdout.count("Accepted publickey")
+
+
 def test_a_new_cluster_is_all_pending_and_diff_touches_nothing(story: Story) -> None:
     outcome = story.workplace.expect(2, "diff")
     assert "+ server/chat" in outcome.stdout
@@ -109,9 +114,11 @@ def test_a_second_apply_changes_nothing(story: Story) -> None:
     unit = "hetctl:den:chat:server.service"
     show = ["systemctl", "show", "--property=InvocationID,MainPID", unit]
     before = story.lab["head"].exec(show).stdout
+    logins = {host.name: logins_of(host) for host in story.lab}
     outcome = story.workplace.apply()
     assert "no changes" in (outcome.stdout + outcome.stderr).lower()
     assert story.lab["head"].exec(show).stdout == before
+    assert {host.name: logins_of(host) - logins[host.name] for host in story.lab} == dict.fromkeys(logins, 1)
 
 
 def test_status_is_ready_and_says_where(story: Story) -> None:
