@@ -237,9 +237,10 @@ def _recorded_layers(
     for mark in inputs.marks():
         if mark.address != f"server/{item.name}" or not mark.spec["settings"].get("layersAuto"):
             continue
-        layers = mark.spec["settings"]["layers"]
-        if [*layers] == list(references) and sum(layers.values()) == blocks:
-            return tuple(layers.values())
+        settings = mark.spec["settings"]
+        layers = settings["layers"]  # stored with its keys sorted: the order of devices is in the list
+        if settings["devices"] == list(references) and sum(layers.values()) == blocks:
+            return tuple(layers[reference] for reference in references)
     return None
 
 

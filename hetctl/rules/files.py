@@ -33,7 +33,7 @@ def _problems(resolved: Resolved) -> Iterator[Problem]:
         if not _is_readable(path):
             yield resolved.cluster.source.problem(
                 "E234",
-                f"there is no file {quoted(str(path))} that can be read",
+                f"there is no readable file {quoted(path.name)} in {quoted(str(path.parent))}",
                 where,
                 hint="put it there, or name the one you mean",
             )
