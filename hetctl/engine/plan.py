@@ -131,9 +131,6 @@ def make_plan(
 def _compare(desired: Desired, evidence: Evidence, kinds: Mapping[str, Kind]) -> Change:
     if desired.node in evidence.unknown:
         return unknown_change(desired, f"node {desired.node} could not be read")
-    why = evidence.damaged.get(desired.node, {}).get(desired.address)
-    if why is not None:
-        return unknown_change(desired, f"its mark is damaged: {why}")
     observation = evidence.observations.get(desired.node)
     observed = observation.desired.get(desired.address) if observation else None
     if observed is None:
@@ -141,6 +138,10 @@ def _compare(desired: Desired, evidence: Evidence, kinds: Mapping[str, Kind]) ->
     if observed.unknown:
         return unknown_change(desired, observed.unknown)
     change = kinds[desired.kind].compare(desired, observed)
+    why = evidence.damaged.get(desired.node, {}).get(desired.address)
+    if why is not None and change.action is Action.CREATE:
+        # What is declared is known without its mark, so it is made again; what is not declared stays unknown.
+        change = replace(change, reasons=(Reason(f"its mark was damaged: {why}", drift=True),))
     # The order rests on what is declared, so a kind can't lose it on the way.
     return replace(change, desired=desired, gang=desired.gang, depends_on=desired.depends_on)
 

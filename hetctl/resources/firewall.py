@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from hetctl.resources.base import Change, Cost, Desired, Mark, Observed, Reason
 from hetctl.resources.comparison import change_for, removal
+from hetctl.resources.obstacles import unless_in_the_way
 from hetctl.resources.unit import file_drift, unit_drift
 from hetctl.transport import quoting
 from hetctl.transport.base import Json
@@ -74,7 +75,7 @@ class FirewallKind:
 
     def compare(self, desired: Desired, observed: Observed) -> Change:
         """Return what it takes to have these rules in force, now and after a boot."""
-        return change_for(
+        change = change_for(
             desired,
             observed,
             drift=_drift(observed),
@@ -85,6 +86,7 @@ class FirewallKind:
                 for port, sources in sorted(desired.spec["ports"].items())
             ),
         )
+        return unless_in_the_way(change, desired, observed)
 
     def remove(self, mark: Mark, observed: Observed) -> Change:
         """Return the removal of table, unit and file."""

@@ -44,6 +44,7 @@ def start_worker(work: Work, context: StepContext, change: Change) -> None:
     """Write, start and prove a worker."""
     session, spec = context.sessions[change.node], wanted(change).spec
     begin(work, session, change)
+    _stop_unit(session, spec["unit"])  # one whose mark was lost may still run as it was
     made = _write_unit(session, spec)
     systemd(session, "daemon-reload")
     systemd(session, "enable", spec["unit"])
@@ -63,6 +64,7 @@ def start_server(work: Work, context: StepContext, change: Change) -> None:
     session, desired = context.sessions[change.node], wanted(change)
     spec = desired.spec
     begin(work, session, change)
+    _stop_unit(session, spec["unit"])
     made: dict[str, Mapping[str, Json]] = {}
     fingerprints: dict[str, Json] = {}
     for path, text in _support(spec):

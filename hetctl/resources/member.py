@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from hetctl.resources.base import Change, Cost, Desired, Mark, Observed
+from hetctl.resources.base import Change, Cost, Desired, Mark, Observed, Reason
 from hetctl.resources.comparison import change_for, removal
 from hetctl.transport.base import Json
 
@@ -28,8 +28,18 @@ class MemberKind:
 
     def compare(self, desired: Desired, observed: Observed) -> Change:
         """Return what it takes to have the record as it should be."""
-        return change_for(desired, observed, drift=(), cost=Cost.NOTHING)
+        drift = []
+        current = observed.mark is not None and observed.mark.spec_hash == desired.spec_hash
+        # a record that is merely out of date differs from the mark as well, which says so better
+        if current and not observed.unknown and _record(observed) != dict(desired.spec):
+            drift.append(Reason("the record was removed or changed", drift=True))
+        return change_for(desired, observed, drift=drift, cost=Cost.NOTHING)
 
     def remove(self, mark: Mark, observed: Observed) -> Change:
         """Return the removal of everything hetctl keeps about the cluster on the node."""
         return removal(mark, observed)
+
+
+def _record(observed: Observed) -> Json:
+    """Return the record as the node has it; it is read together with the marks."""
+    return next((state["members"] for state in observed.states if "members" in state), None)

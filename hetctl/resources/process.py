@@ -5,10 +5,9 @@ from __future__ import annotations
 import hashlib
 import hmac
 from collections.abc import Mapping
-from typing import Any
 
-from hetctl.resources import layout
 from hetctl.resources.base import Desired, Observed, Reason
+from hetctl.resources.obstacles import describe_owner
 from hetctl.resources.unit import file_drift, unit_drift
 from hetctl.transport.base import Json
 
@@ -62,32 +61,6 @@ def _listening(spec: Mapping[str, Json], state: Mapping[str, Json]) -> list[Reas
     if strangers and len(strangers) == len(owners):
         return [Reason(f"port {spec['port']} belongs to {describe_owner(strangers[0])}", drift=True)]
     return []
-
-
-def foreign_listener(desired: Desired, observed: Observed) -> Mapping[str, Any] | None:
-    """Return the process that holds the declared port and is not ours, if there is one."""
-    spec = desired.spec
-    for state in observed.states:
-        for owner in state.get("owners") or []:
-            if owner.get("port") == spec["port"] and not layout.is_ours(str(owner.get("unit") or "")):
-                found: Mapping[str, Any] = owner
-                return found
-    return None
-
-
-def describe_owner(owner: Mapping[str, Json]) -> str:
-    """Return a phrase that names the owner of a socket."""
-    program = owner.get("exe") or owner.get("cmdline") or "an unknown program"
-    unit = f", unit {owner['unit']}" if owner.get("unit") else ""
-    return f"{program} (process {owner.get('pid') or '?'}{unit})"
-
-
-def stop_command(owner: Mapping[str, Json]) -> str:
-    """Return the command that would stop the owner of a socket; hetctl never runs it."""
-    unit = str(owner.get("unit") or "")
-    if unit.endswith(".service") and not unit.startswith(("user@", "session")):
-        return f"systemctl disable --now {unit}"
-    return f"kill {owner.get('pid')}"
 
 
 def fingerprint(salt: str, value: str) -> str:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from hetctl.catalog.logs import explain_failure, read_server_log
 from hetctl.errors import DeadlineExceeded, OperationFailed, ProofFailed
-from hetctl.resources.process import describe_owner
+from hetctl.resources.obstacles import describe_owner
 from hetctl.transport.base import Json, Session
 
 POLL_SECONDS = 0.2

@@ -113,10 +113,10 @@ def observe_node(
         requests += mark.objects
     asked = {"objects": [dict(item) for item in requests]}
     states = session.call("observe", asked, deadline=OBSERVE_DEADLINE)["states"] if requests else []
-    salt: Mapping[str, Json] = {"salt": reading.facts.salt}
+    known: Mapping[str, Json] = {"salt": reading.facts.salt, "members": reading.members}
     declared: dict[Address, Observed] = {}
     leaving: dict[Address, Observed] = {}
     for address, found, start, length, wanted_here in slices:
-        observed = Observed(mark=found, states=(*states[start : start + length], salt))
+        observed = Observed(mark=found, states=(*states[start : start + length], known))
         (declared if wanted_here else leaving)[address] = observed
     return NodeObservation(desired=declared, undeclared=leaving)

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from hetctl.resources import marks
 from hetctl.resources.base import Change, Cost, Desired, Mark, Observed, Reason, changed_keys
 from hetctl.resources.comparison import change_for, removal
+from hetctl.resources.obstacles import unless_in_the_way
 from hetctl.resources.process import process_drift, process_objects, secret_drift
-from hetctl.resources.worker import blocked_by_stranger
 from hetctl.transport.base import Json
 
 RENDERED = (
@@ -48,7 +48,7 @@ class ServerKind:
             rendered=RENDERED,
             details=(f"-c {total} ({settings['slots']} slots x {settings['context']})",),
         )
-        return blocked_by_stranger(change, desired, observed)
+        return unless_in_the_way(change, desired, observed)
 
     def remove(self, mark: Mark, observed: Observed) -> Change:
         """Return the removal of the service."""

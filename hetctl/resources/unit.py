@@ -183,8 +183,6 @@ def unit_drift(unit: str, state: Mapping[str, Json], *, executable: str = "") ->
         return [Reason(f"{unit} is {load or 'missing'}", drift=True)]
     if state.get("enabled") != "enabled":
         reasons.append(f"{unit} is {state.get('enabled') or 'not enabled'}")
-    if state.get("drop_ins"):
-        reasons.append(f"{unit} is changed by {', '.join(state['drop_ins'])}")
     if state.get("need_reload"):
         reasons.append(f"{unit} was edited and not reloaded")
     if state.get("active") != "active":

@@ -3,17 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
-from hetctl.resources.base import Action, Change, Cost, Desired, Mark, Observed, Reason
+from hetctl.resources.base import Change, Cost, Desired, Mark, Observed
 from hetctl.resources.comparison import change_for, removal
-from hetctl.resources.process import (
-    describe_owner,
-    foreign_listener,
-    process_drift,
-    process_objects,
-    stop_command,
-)
+from hetctl.resources.obstacles import unless_in_the_way
+from hetctl.resources.process import process_drift, process_objects
 from hetctl.transport.base import Json
 
 RENDERED = ("unit_text", "executable", "arguments", "unit_path", "path", "protocol")
@@ -41,23 +35,8 @@ class WorkerKind:
                 f"{desired.spec['listen']}:{desired.spec['port']}  {', '.join(desired.spec['devices'])}",
             ),
         )
-        return blocked_by_stranger(change, desired, observed)
+        return unless_in_the_way(change, desired, observed)
 
     def remove(self, mark: Mark, observed: Observed) -> Change:
         """Return the removal of the service."""
         return removal(mark, observed, cost=Cost.SERVICE_RESTART)
-
-
-def blocked_by_stranger(change: Change, desired: Desired, observed: Observed) -> Change:
-    """Return the change as BLOCKED when a process that is not ours holds the declared port."""
-    owner = None if observed.unknown else foreign_listener(desired, observed)
-    if owner is None:
-        return change
-    return replace(
-        change,
-        action=Action.BLOCKED,
-        reasons=(
-            Reason(f"port {desired.spec['port']} belongs to {describe_owner(owner)}", desired.position),
-        ),
-        fix=stop_command(owner),
-    )

@@ -27,7 +27,7 @@ models:
   ranks: {{source: {ranking}}}
 placements:
   embed:
-    {{model: sentences, task: embedding, devices: [left/one], context: 512, server: {{node: head, port: 8081}}}}
+    {{model: sentences, task: embedding, devices: [left/one], server: {{node: head, port: 8081}}}}
   rank: {{model: ranks, task: rerank, devices: [left/two], context: 512, server: {{node: head, port: 8082}}}}
   own: {{model: sentences, task: embedding, devices: [left/cpu], context: 512, server: {{port: 8083}}}}
 """

@@ -123,14 +123,15 @@ def test_a_blocked_resource_holds_up_its_gang() -> None:
     assert count(plan).blocked == 1
 
 
-def test_a_damaged_mark_is_unknown_declared_or_not() -> None:
+def test_a_damaged_mark_is_made_again_where_it_is_declared_and_unknown_elsewhere() -> None:
     cluster = applied(cluster_of(toy("build/main", "a"), toy("build/old", "a")))
     here = cluster.world.nodes["a"]
     del here.marks["build/main"], here.marks["build/old"]
     here.damaged.update({"build/main": "not JSON", "build/old": "not JSON"})
     plan = plan_of(redeclared(cluster, toy("build/main", "a")))
-    assert actions(plan) == {"build/main@a": Action.UNKNOWN, "build/old@a": Action.UNKNOWN}
-    assert plan.pending == ()
+    assert actions(plan) == {"build/main@a": Action.CREATE, "build/old@a": Action.UNKNOWN}
+    assert "damaged" in plan.pending[0].reasons[0].text
+    assert [change.address for change in plan.pending] == ["build/main"]
 
 
 def test_a_mark_of_an_unknown_kind_stays() -> None:

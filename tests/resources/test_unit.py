@@ -77,7 +77,6 @@ GOOD = {"load": "loaded", "enabled": "enabled", "active": "active", "exe": "/b/l
         ({**GOOD, "active": "inactive"}, "is inactive"),
         ({**GOOD, "exe": "/b/llama-server (deleted)"}, "runs /b/llama-server (deleted)"),
         ({**GOOD, "exe": None}, "runs an unreadable program"),
-        ({**GOOD, "drop_ins": ["/etc/systemd/system/u.service.d/x.conf"]}, "is changed by"),
         ({**GOOD, "need_reload": True}, "was edited and not reloaded"),
     ],
 )

@@ -1,0 +1,60 @@
+"""What stands in the way and is not ours: named, with the command that removes it, never touched."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from hetctl.resources import layout
+from hetctl.resources.base import Action, Change, Desired, Observed, Reason
+from hetctl.transport import quoting
+from hetctl.transport.base import Json
+
+
+def unless_in_the_way(change: Change, desired: Desired, observed: Observed) -> Change:
+    """Return the change, as BLOCKED when something that is not ours is in its way.
+
+    That is a process on the declared port, or a drop-in that changes a unit of ours.
+    """
+    if observed.unknown:
+        return change
+    if owner := foreign_listener(desired, observed):
+        why, fix = f"port {desired.spec['port']} belongs to {describe_owner(owner)}", stop_command(owner)
+    elif paths := foreign_drop_ins(observed):
+        why = f"{desired.spec['unit']} is changed by {', '.join(paths)}"
+        fix = quoting.shell_command(["rm", *paths]) + " && systemctl daemon-reload"
+    else:
+        return change
+    return replace(change, action=Action.BLOCKED, reasons=(Reason(why, desired.position),), fix=fix)
+
+
+def foreign_listener(desired: Desired, observed: Observed) -> Mapping[str, Any] | None:
+    """Return the process that holds the declared port and is not ours, if there is one."""
+    port = desired.spec.get("port")
+    for state in observed.states:
+        for owner in state.get("owners") or []:
+            if owner.get("port") == port and not layout.is_ours(str(owner.get("unit") or "")):
+                found: Mapping[str, Any] = owner
+                return found
+    return None
+
+
+def foreign_drop_ins(observed: Observed) -> list[str]:
+    """Return the files that change a unit of ours and that hetctl did not write: it writes no drop-ins."""
+    return [path for state in observed.states for path in state.get("drop_ins") or []]
+
+
+def describe_owner(owner: Mapping[str, Json]) -> str:
+    """Return a phrase that names the owner of a socket."""
+    program = owner.get("exe") or owner.get("cmdline") or "an unknown program"
+    unit = f", unit {owner['unit']}" if owner.get("unit") else ""
+    return f"{program} (process {owner.get('pid') or '?'}{unit})"
+
+
+def stop_command(owner: Mapping[str, Json]) -> str:
+    """Return the command that would stop the owner of a socket; hetctl never runs it."""
+    unit = str(owner.get("unit") or "")
+    if unit.endswith(".service") and not unit.startswith(("user@", "session")):
+        return f"systemctl disable --now {unit}"
+    return f"kill {owner.get('pid')}"
