@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+import os
 
 import click
 
@@ -42,7 +42,7 @@ def command(surroundings: Surroundings, files: tuple[str, ...], *, style: str) -
 
     paths = files or (DEFAULT_MANIFEST,)
     for path in paths:
-        if path != "-" and not Path(path).exists():
+        if path != "-" and not os.path.exists(path):  # noqa: PTH110 - pathlib raises for names too long to exist
             raise UsageError(
                 "there is no such manifest", where=path, fix="write one, or name the one you mean"
             )

@@ -54,7 +54,9 @@ def _block(problem: Problem, terminal: Terminal) -> str:
 
 def _window(problem: Problem, room: int) -> tuple[int, str, int]:
     """Return columns before the caret, the line cut to the room there is, and the caret's width."""
-    line = problem.source_line.replace("\t", " ")
+    line = "".join(
+        character if character.isprintable() else _shown(character) for character in problem.source_line
+    )
     start = min(problem.position.column - 1, len(line))
     end = min(start + problem.width, len(line))
     room = max(room, _NARROWEST)
@@ -65,6 +67,10 @@ def _window(problem: Problem, room: int) -> tuple[int, str, int]:
         line = f"{head}{cut[len(head) :]}{tail}"
         start, end = start - left, min(end - left, len(line))
     return columns(line[:start]), line, max(columns(line[start:end]), 1)
+
+
+def _shown(character: str) -> str:
+    return " " if character == "\t" else "\N{REPLACEMENT CHARACTER}"
 
 
 def columns(text: str) -> int:
