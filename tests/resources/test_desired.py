@@ -269,6 +269,7 @@ def test_workers_that_only_their_address_protects_are_open(den: Den) -> None:
         "atlas,", "bench,"
     )
     assert replace(bare, manifest=alone).codes() == set()
+    assert replace(bare, manifest=alone, version="b11002").codes() == set()
 
 
 def test_a_card_that_the_build_cannot_drive_blocks(tmp_path: Path) -> None:
