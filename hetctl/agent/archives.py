@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import io
 import os
-import posixpath
-import shutil
 import stat
 import subprocess
 import tarfile
@@ -15,6 +13,7 @@ from typing import IO, TYPE_CHECKING, Any
 from hetctl.agent import arguments as arg
 from hetctl.agent import directories
 from hetctl.agent.atomic import temporary_beside
+from hetctl.agent.extraction import COPY_SIZE, Target, safe_path
 from hetctl.agent.failures import Failure, bad_request
 from hetctl.agent.processes import need_program, started
 from hetctl.agent.removal import remove_path
@@ -32,7 +31,6 @@ except ImportError:  # a Python that was built without it reads no xz either
 else:
     DAMAGED = (tarfile.TarError, zlib.error, EOFError, LZMAError)
 
-COPY_SIZE = 1 << 18
 ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 ZIP_MAGIC = b"PK"
 SYMLINK_IN_ZIP = 0o120000
@@ -66,87 +64,6 @@ def block_stream(blocks: Iterator[bytes]) -> IO[bytes]:
     return io.BufferedReader(_Blocks(blocks), COPY_SIZE)
 
 
-def safe_path(name: str) -> str:
-    """Return a member's path in its normal form.
-
-    Raises:
-        Failure: It would lie outside of the archive's directory.
-    """
-    parts = [part for part in name.split("/") if part not in ("", ".")]
-    if name.startswith("/") or ".." in parts or "\0" in name:
-        raise Failure(f"the archive has a member that escapes: {name!r}")
-    return "/".join(parts)
-
-
-def safe_link(path: str, target: str) -> str:
-    """Return a symbolic link's target.
-
-    Raises:
-        Failure: It points outside of the archive's directory.
-    """
-    resolved = posixpath.normpath(posixpath.join(posixpath.dirname(path), target))
-    if target.startswith("/") or resolved == ".." or resolved.startswith("../"):
-        raise Failure(f"the archive has a link that escapes: {path!r} -> {target!r}")
-    return target
-
-
-class _Target:
-    """The directory that receives members. Parents are checked not to be links, whatever came before."""
-
-    def __init__(self, top: str) -> None:
-        self.top = top
-        self.files = 0
-        self.bytes = 0
-        self._checked: set[str] = {""}
-        self._modes: list[tuple[str, int]] = []
-
-    def _place(self, path: str) -> str:
-        self._parents(posixpath.dirname(path))
-        return os.path.join(self.top, path)
-
-    def _parents(self, directory: str) -> None:
-        if directory in self._checked:
-            return
-        self._parents(posixpath.dirname(directory))
-        place = os.path.join(self.top, directory)
-        try:
-            os.mkdir(place, 0o755)
-        except FileExistsError:
-            if not stat.S_ISDIR(os.lstat(place).st_mode):
-                raise Failure(f"the archive puts a member below something else: {directory!r}") from None
-        self._checked.add(directory)
-
-    def directory(self, path: str, mode: int) -> None:
-        self._parents(path)
-        self._modes.append((path, mode))
-
-    def file(self, path: str, source: IO[bytes], mode: int, mtime: float) -> None:
-        place = self._place(path)
-        descriptor = os.open(place, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
-        with os.fdopen(descriptor, "wb", buffering=0) as file:
-            shutil.copyfileobj(source, file, COPY_SIZE)
-            self.bytes += file.tell()
-            os.fchmod(descriptor, mode & 0o777)
-        os.utime(place, (mtime, mtime))
-        self.files += 1
-
-    def symlink(self, path: str, target: str) -> None:
-        os.symlink(safe_link(path, target), self._place(path))
-        self.files += 1
-
-    def hard_link(self, path: str, target: str) -> None:
-        source = self._place(target)
-        if not stat.S_ISREG(os.lstat(source).st_mode):
-            raise Failure(f"the archive links to something that is no file: {target!r}")
-        os.link(source, self._place(path), follow_symlinks=False)
-        self.files += 1
-
-    def finish(self) -> None:
-        """Give directories their modes last, since a read-only one takes no files."""
-        for path, mode in reversed(self._modes):
-            os.chmod(os.path.join(self.top, path), (mode & 0o777) | 0o700)
-
-
 class _Archive(tarfile.TarFile):
     """A tar that tells whether its end mark was reached: tarfile takes one that was cut for a whole one."""
 
@@ -168,7 +85,7 @@ class _Member(tarfile.TarInfo):
 
 def extract_tar(
     stream: IO[bytes], top: str, rename: Callable[[str], str | None] = safe_path, *, mode: str = "r|"
-) -> _Target:
+) -> Target:
     """Unpack a tar.
 
     Arguments:
@@ -180,7 +97,7 @@ def extract_tar(
     Raises:
         Failure: It is damaged or incomplete, or reaches out of `top`.
     """
-    target = _Target(top)
+    target = Target(top)
     try:
         with _Archive.open(fileobj=stream, mode=mode, tarinfo=_Member) as archive:  # type: ignore[call-overload]  # typeshed has no overload for streams
             for member in archive:
@@ -196,7 +113,7 @@ def extract_tar(
 
 
 def _extract_member(
-    archive: tarfile.TarFile, member: tarfile.TarInfo, target: _Target, rename: Callable[[str], str | None]
+    archive: tarfile.TarFile, member: tarfile.TarInfo, target: Target, rename: Callable[[str], str | None]
 ) -> None:
     path = rename(safe_path(member.name))
     if not path:
@@ -217,11 +134,11 @@ def _extract_member(
         raise Failure(f"the archive has a member that is neither file, directory nor link: {member.name!r}")
 
 
-def extract_zip(path: str, top: str, rename: Callable[[str], str | None]) -> _Target:
+def extract_zip(path: str, top: str, rename: Callable[[str], str | None]) -> Target:
     """Unpack a zip archive."""
     import zipfile  # noqa: PLC0415 - rarely needed
 
-    target = _Target(top)
+    target = Target(top)
     try:
         with zipfile.ZipFile(path) as archive:
             for member in archive.infolist():
@@ -255,7 +172,7 @@ def renaming(strip: int, subdirectory: str) -> Callable[[str], str | None]:
     return rename
 
 
-def _extract_zstd(context: Context, path: str, top: str, rename: Callable[[str], str | None]) -> _Target:
+def _extract_zstd(context: Context, path: str, top: str, rename: Callable[[str], str | None]) -> Target:
     """Unpack a tar that older Pythons cannot decompress themselves."""
     zstd = need_program(context, "zstd", "install zstd on the node, or use an archive packed with gzip or xz")
     with started(context, [zstd, "-dcq", path], stderr=subprocess.DEVNULL) as process:
@@ -267,7 +184,7 @@ def _extract_zstd(context: Context, path: str, top: str, rename: Callable[[str],
     return target
 
 
-def _extract_any(context: Context, archive: str, top: str, rename: Callable[[str], str | None]) -> _Target:
+def _extract_any(context: Context, archive: str, top: str, rename: Callable[[str], str | None]) -> Target:
     with open(archive, "rb") as file:
         magic = file.read(4)
         file.seek(0)
