@@ -24,7 +24,7 @@ missing() {
     done
 }
 
-command -v dpkg-query >/dev/null && command -v apt-get >/dev/null || refuse "no apt on this machine"
+command -v apt-get >/dev/null || refuse "no apt on this machine"
 wanted=$(missing)
 [ -n "$wanted" ] || exit 0
 [ "$(id -u)" = 0 ] || refuse "not root, and packages are missing:$wanted"
