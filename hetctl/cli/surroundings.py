@@ -17,6 +17,7 @@ if TYPE_CHECKING:  # the resource layer takes a while to load, and --help needs 
     from hetctl.resources.provider import Access, Provider
 
 DEFAULT_MANIFEST = "cluster.yaml"
+STDIN = "-"
 
 
 @dataclass
@@ -41,7 +42,7 @@ class Surroundings:
         from hetctl.resources.provider import Access  # noqa: PLC0415 - see above
 
         path = Path(file)
-        if not path.exists():
+        if file != STDIN and not _exists(path):
             fix = "write one, or name the one you mean" if file == DEFAULT_MANIFEST else "check the path"
             raise UsageError("there is no such manifest", where=file, fix=fix)
         confirm = self._confirm_host_key if self.console.interactive else None
@@ -50,6 +51,14 @@ class Surroundings:
     def _confirm_host_key(self, node: str, key: str) -> bool:
         self.console.note(f"first contact with {node}: {key}\n")
         return self.console.confirm("Is this the right host?")
+
+
+def _exists(path: Path) -> bool:
+    """Say whether there is such a file; a name that no file system takes is one that is not there."""
+    try:
+        return path.exists()
+    except OSError:
+        return False
 
 
 def exit_code(codes: Sequence[ExitCode]) -> int:

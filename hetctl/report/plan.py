@@ -162,9 +162,8 @@ def _verb(change: Change) -> str:
 
 
 def _explanation(change: Change, plan: Plan, told: Sequence[Reason]) -> str:
-    untold = [_reason(reason) for reason in change.reasons if reason not in told]
-    if change.details and change.action is Action.CREATE:
-        untold = []  # that it is new is said already
+    new = bool(change.details) and change.action is Action.CREATE  # that it is new is said already
+    untold = [_reason(item) for item in change.reasons if item not in told and (item.drift or not new)]
     words = [*change.details, *untold]
     waits = plan.waits_for(change)
     if waits:

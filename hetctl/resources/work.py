@@ -14,9 +14,9 @@ from pathlib import Path
 from hetctl.catalog.llama import parse_version
 from hetctl.errors import OperationFailed, ProofFailed
 from hetctl.resources import firewall, marks
-from hetctl.resources.base import Change, Desired, Mark, StepContext
+from hetctl.resources.base import Action, Change, Desired, Mark, StepContext
 from hetctl.transport.base import Json, Session
-from hetctl.transport.workstation import Workstation, blocks
+from hetctl.transport.workstation import Workstation, archived_files, blocks
 
 UPLOAD_DEADLINE = 24 * 3600.0
 """Seconds. A large model over a slow link takes its time; a link that stalls is noticed by its keepalive."""
@@ -166,8 +166,10 @@ def install_build(work: Work, context: StepContext, change: Change) -> None:
     path = spec["path"]
     begin(work, session, change)
     files = _present_tree(work, session, change)
+    archive = work.workstation.build_archive(spec["key"])
+    if files is None and change.action is Action.CREATE:
+        files = _unmarked_tree(session, path, archive)
     if files is None:
-        archive = work.workstation.build_archive(spec["key"])
         answer = session.call(
             "put_tree",
             {"path": path, "mode": 0o755},
@@ -195,6 +197,19 @@ def _present_tree(work: Work, session: Session, change: Change) -> Sequence[Json
                     files: Sequence[Json] = item["files"]
                     return files
     return None
+
+
+def _unmarked_tree(session: Session, path: str, archive: Path) -> Sequence[Json] | None:
+    """Return the file list of a directory without a mark, if it is what would be put there.
+
+    A build whose mark was lost may be in use: it is taken over as it lies, not replaced under its processes.
+    """
+    state = session.call("observe", {"objects": [{"type": "file", "path": path}]})["states"][0]
+    if state.get("kind") != "directory":
+        return None
+    files: Sequence[Json] = session.call("hash_tree", {"path": path}, deadline=600)["files"]
+    found = {item["path"]: item.get("sha256") for item in files if item["kind"] == "file"}
+    return files if found == archived_files(archive) else None
 
 
 def prove_installed(session: Session, spec: Mapping[str, Json]) -> None:

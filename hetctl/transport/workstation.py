@@ -123,6 +123,17 @@ def blocks(path: Path) -> Iterator[bytes]:
             yield block
 
 
+def archived_files(archive: Path) -> dict[str, str]:
+    """Return the sha256 of each file in a tar, by its path in it."""
+    found: dict[str, str] = {}
+    with tarfile.open(archive) as container:
+        for member in container:
+            stream = container.extractfile(member) if member.isfile() else None
+            if stream is not None:
+                found[member.name.removeprefix("./")] = hashlib.file_digest(stream, "sha256").hexdigest()
+    return found
+
+
 def file_digest(path: Path) -> str:
     """Return the sha256 (hex) of a file."""
     with path.open("rb") as stream:

@@ -56,7 +56,7 @@ DAMAGE = {
         "different",
     ),
     "a binary was removed": Damage("head", "rm /var/lib/hetctl/builds/*/llama-server", "missing"),
-    "a file was added to a build": Damage("left", "touch /var/lib/hetctl/builds/*/rpc-server", "extra"),
+    "a file was added to a build": Damage("left", "cd /var/lib/hetctl/builds/* && touch rpc-server", "extra"),
     "the model was cut off": Damage(
         "head", "truncate --size=1M /var/lib/hetctl/models/den/gemma-*/*.gguf", "was changed"
     ),
@@ -122,7 +122,7 @@ def test_damage_is_found_named_and_mended(cluster: Cluster, what: str) -> None:
 def test_a_stranger_on_a_declared_port_is_named_and_left_alone(cluster: Cluster) -> None:
     left = cluster.lab["left"]
     left.exec(["systemctl", "stop", WORKER])
-    listen = f"import socket; s=socket.socket(); s.bind(('{left.address}',20052)); s.listen(); s.accept()"
+    listen = f"import socket; socket.create_server(('{left.address}', 20052)).accept()"
     left.exec(["systemd-run", "--unit=mine", "python3", "-c", listen])
     left.exec(
         ["sh", "-c", "for i in $(seq 50); do ss -ltn | grep -q :20052 && exit; sleep 0.1; done; exit 1"]

@@ -176,3 +176,16 @@ def test_only_the_generation_before_the_previous_one_is_collected() -> None:
     assert left_over(generation("k2", state="making", previous="k1"), "k3") == ["/b/k2"]
     # back to what was there before
     assert left_over(generation("k2", state="proved", previous="k1"), "k1") == []
+
+
+def test_what_a_process_runs_from_is_not_replaced_under_it() -> None:
+    changes = couple(
+        [
+            change("build/main@left", Action.UPDATE, marked=True),
+            change("worker/chat@left", Action.NONE, marked=True),
+            change("server/chat", Action.NONE, marked=True),
+        ]
+    )
+    assert [item.action for item in changes] == [Action.UPDATE, Action.RESTART, Action.RESTART]
+    assert changes[1].reasons[0].text == "because build/main@left is replaced"
+    assert changes[2].reasons[0].text == "because worker/chat@left restarts"
