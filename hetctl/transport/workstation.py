@@ -130,7 +130,10 @@ def archived_files(archive: Path) -> dict[str, str]:
         for member in container:
             stream = container.extractfile(member) if member.isfile() else None
             if stream is not None:
-                found[member.name.removeprefix("./")] = hashlib.file_digest(stream, "sha256").hexdigest()
+                digest = hashlib.sha256()
+                while block := stream.read(BLOCK_SIZE):
+                    digest.update(block)
+                found[member.name.removeprefix("./")] = digest.hexdigest()
     return found
 
 

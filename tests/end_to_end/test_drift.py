@@ -163,13 +163,8 @@ def test_a_changed_secret_is_seen_and_not_shown(cluster: Cluster) -> None:
 
 def test_what_is_not_ours_is_never_touched(cluster: Cluster) -> None:
     left = cluster.lab["left"]
-    left.exec(
-        [
-            "sh",
-            "-c",
-            "echo '[Service]' > /etc/systemd/system/hetctl-mine.service; mkdir -p /opt/llama; touch /opt/llama/rpc-server",
-        ]
-    )
+    left.exec(["sh", "-c", "echo '[Service]' > /etc/systemd/system/hetctl-mine.service"])
+    left.exec(["sh", "-c", "mkdir -p /opt/llama && touch /opt/llama/rpc-server"])
     left.exec(["nft", "add", "table", "inet", "mine"])
     before = snapshot(left)
     cluster.workplace.apply()
