@@ -31,7 +31,9 @@ _KEYS: Final[dict[str, str]] = {
     "ubatch": "-ub --ubatch-size",
     "loadMode": "-lm --load-mode --mlock --mmap --no-mmap -dio --direct-io -ndio --no-direct-io",
     "cacheRam": "-cram --cache-ram",
-    "mmproj": "-mm --mmproj -mmu --mmproj-url --mmproj-auto --no-mmproj --no-mmproj-auto",
+    "mmproj": (
+        "-mm --mmproj -mmu --mmproj-url --mmproj-auto --no-mmproj --no-mmproj-auto -mmdev --mmproj-device"
+    ),
     "lora": "--lora --lora-scaled",
     "chatTemplate": "--chat-template --chat-template-file",
     "task": "--embedding --embeddings --rerank --reranking",
@@ -39,6 +41,7 @@ _KEYS: Final[dict[str, str]] = {
     "speculative": (
         "-md --model-draft --spec-draft-model -hfd -hfrd --hf-repo-draft --spec-draft-hf --spec-type"
         " -devd --device-draft --spec-draft-device"
+        " --spec-ngram-mod-n-max --spec-ngram-mod-n-min"
         " -ngld --gpu-layers-draft --n-gpu-layers-draft --spec-draft-ngl"
         " --draft --draft-n --draft-max --spec-draft-n-max --draft-min --draft-n-min --spec-draft-n-min"
     ),
@@ -52,6 +55,10 @@ FLAG_KEYS: Final = {flag: key for key, flags in _KEYS.items() for flag in flags.
 """Argument of llama-server -> key of a placement that stands for it."""
 
 _REFUSED: Final[dict[str, str]] = {
+    "is set by hetctl itself, always to the same": (
+        "-lv --verbosity --log-verbosity -v --verbose --log-colors --log-disable --log-file"
+        " --ui --no-ui --webui --no-webui --offline"
+    ),
     "turns the server into a router of many models; a placement serves one": (
         "--models-dir --models-preset --models-max --models-autoload --no-models-autoload"
     ),
@@ -60,7 +67,7 @@ _REFUSED: Final[dict[str, str]] = {
         " --server-base"
     ),
     "makes the server download what nobody declared": (
-        "-hft --hf-token --offline --embd-gemma-default --fim-qwen-1.5b-default --fim-qwen-3b-default"
+        "-hft --hf-token --embd-gemma-default --fim-qwen-1.5b-default --fim-qwen-3b-default"
         " --fim-qwen-7b-default --fim-qwen-7b-spec --fim-qwen-14b-spec --fim-qwen-30b-default"
         " --gpt-oss-20b-default --gpt-oss-120b-default --vision-gemma-4b-default --vision-gemma-12b-default"
     ),
