@@ -1,6 +1,7 @@
 # make test     everything: static checks, unit tests, and as root the tests on real hosts
 # make lint     static checks alone            make unit     tests that need no hosts
 # make lab      tests on real hosts, as root   make format   rewrite the sources in the common format
+# make bench    timing figures, minimum, median and maximum; the goals stand beside them
 # make clean    remove what the tests keep outside the checkout
 #
 # PYTEST_ARGS="-k name" narrows the tests. docs/lab.md says how the lab works.
@@ -11,7 +12,7 @@ PYTEST_ARGS ?=
 # As root the whole session runs in namespaces of its own: no packet leaves, nothing is left behind.
 ISOLATED := $(if $(filter 0,$(shell id -u)),-m tests.lab run python -m pytest,-m pytest)
 
-.PHONY: test lint unit lab format setup prepare clean
+.PHONY: test lint unit lab bench format setup prepare clean
 
 test: lint prepare
 	$(PYTHON) $(ISOLATED) $(PYTEST_ARGS)
@@ -36,6 +37,9 @@ setup:
 
 prepare: setup
 	@$(PYTHON) -m tests.lab.prepare
+
+bench: prepare
+	$(PYTHON) -m tests.lab run python -m tests.bench
 
 clean:
 	rm -rf "$${XDG_CACHE_HOME:-$$HOME/.cache}/hetctl-test"
