@@ -14,6 +14,11 @@ def gibibytes(size: int) -> str:
     return f"{size / GIB:.1f}"
 
 
+def mebibytes(size: int) -> str:
+    """Return a number of bytes in whole MiB, without the unit."""
+    return f"{size / (1 << 20):.0f}"
+
+
 def byte_size(size: float) -> str:
     """Return bytes in the largest binary unit that keeps a number above one: `278 MiB`, `13.5 GiB`."""
     for unit, factor in (("TiB", 1024**4), ("GiB", GIB), ("MiB", 1024**2), ("KiB", 1024)):

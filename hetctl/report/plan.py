@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Callable, Iterator, Sequence
 
 from hetctl.engine.plan import PlanCounts, count
-from hetctl.report.figures import columns, counted, estimate, gibibytes
+from hetctl.report.figures import columns, counted, estimate, gibibytes, mebibytes
 from hetctl.report.terminal import Terminal
 from hetctl.resources.base import Action, Change, Cost, Reason
 from hetctl.resources.provider import DeviceRow, GangSummary, Gate, Plan, Purpose
@@ -199,16 +199,22 @@ def _card_table(rows: Sequence[DeviceRow]) -> list[str]:
     if not sized:
         return columns([["card", "layers"], *([row.device, row.layers] for row in rows)], gap=4)
     heading = ["card", "layers", "weights", "KV", "compute", "free after"]
+    # One unit for the whole table; a small model would read 0.0 everywhere in GiB.
+    small = max((size or 0) for row in rows for size in (row.weights, row.kv, row.compute)) < 1 << 30
+    unit, show = ("MiB", mebibytes) if small else ("GiB", gibibytes)
     cells = [
-        [row.device, row.layers, _gib(row.weights), _gib(row.kv), _gib(row.compute), _gib(row.free_after)]
+        [
+            row.device,
+            row.layers,
+            *(
+                "?" if size is None else show(size)
+                for size in (row.weights, row.kv, row.compute, row.free_after)
+            ),
+        ]
         for row in rows
     ]
     lines = columns([heading, *cells], right=frozenset({2, 3, 4, 5}))
-    return [lines[0], *(f"{line} GiB" for line in lines[1:])]
-
-
-def _gib(size: int | None) -> str:
-    return "?" if size is None else gibibytes(size)
+    return [lines[0], *(f"{line} {unit}" for line in lines[1:])]
 
 
 def _gate(gate: Gate, terminal: Terminal) -> list[str]:
