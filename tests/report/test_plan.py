@@ -62,7 +62,7 @@ def test_a_missing_estimate_is_a_question_mark_not_a_nought() -> None:
 
 def test_small_models_are_shown_in_whole_mebibytes() -> None:
     gang = replace(SAMPLE.gangs[0], rows=(DeviceRow("left/pool", "9", 36 << 20, 8 << 20, None, 4 << 30),))
-    assert "  left/pool  9            36   8        ?        4096 MiB" in plan_text(
+    assert "  left/pool  9       36       8   ?        4096 MiB" in plan_text(
         replace(SAMPLE, gangs=(gang,)), PLAIN
     )
 
