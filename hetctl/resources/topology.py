@@ -227,8 +227,9 @@ def choose_ports(
 def visibility_environment(devices: Sequence[Device]) -> dict[str, str]:
     """Return the variables that let a process see only its declared GPUs, in manifest order.
 
-    Source of the names: the drivers' documentation; llama.cpp reads GGML_VK_VISIBLE_DEVICES
-    (ggml-vulkan.cpp at b11434). PCI order makes CUDA ordinals independent of which card is faster.
+    The CUDA and ROCm runtimes take UUIDs (NVIDIA's and AMD's documentation of these variables). PCI order
+    makes CUDA ordinals independent of which card is faster. Other backends count cards in an order of their
+    own, which only the node can tell.
     """
     by_backend: dict[str, list[str]] = {}
     for device in devices:
@@ -240,6 +241,4 @@ def visibility_environment(devices: Sequence[Device]) -> dict[str, str]:
         result["CUDA_VISIBLE_DEVICES"] = ",".join(by_backend["cuda"])
     if "hip" in by_backend:
         result["ROCR_VISIBLE_DEVICES"] = ",".join(by_backend["hip"])
-    if "vulkan" in by_backend:
-        result["GGML_VK_VISIBLE_DEVICES"] = ",".join(by_backend["vulkan"])
     return result
