@@ -23,6 +23,7 @@ from hetctl.resources.desired import desired_state
 from hetctl.resources.desired_build import LOCAL
 from hetctl.resources.gang import WAIT_SCRIPT
 from hetctl.resources.headers import ModelFiles
+from hetctl.resources.member import recorded_nodes
 from hetctl.resources.provider import (
     Access,
     Answer,
@@ -150,7 +151,7 @@ class ClusterProvider:
         """Return the nodes that member records name and the manifest does not."""
         found: dict[str, Target] = {}
         for reading in readings.values():
-            for name, entry in ((reading.members or {}).get("nodes") or {}).items():
+            for name, entry in recorded_nodes(reading.members).items():
                 if name not in self.resolved.nodes and name not in found:
                     found[name] = self._target(
                         name,
@@ -277,7 +278,7 @@ class ClusterProvider:
 
     def steps(
         self,
-        plan: Plan,  # noqa: ARG002 - part of the protocol
+        plan: Plan,
         chosen: Sequence[Change],
         survey: Survey,
     ) -> Sequence[Step]:
@@ -298,6 +299,11 @@ class ClusterProvider:
             work,
             compiling=self._compiling(chosen, survey),
             bystanders=self._bystanders(chosen, survey),
+            records=[
+                change
+                for change in plan.changes
+                if change.kind == "member" and change.desired is not None and change.node in survey.readings
+            ],
         )
 
     def _compiling(self, chosen: Sequence[Change], survey: Survey) -> list[CompileStep]:

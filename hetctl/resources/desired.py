@@ -20,7 +20,7 @@ from hetctl.resources.desired_process import (
     worker_resource,
 )
 from hetctl.resources.firewall import PortRule
-from hetctl.resources.member import member_address
+from hetctl.resources.member import member_address, recorded_nodes
 from hetctl.resources.provider import DesiredState, Endpoint
 from hetctl.resources.topology import LOOPBACK, Topology
 from hetctl.rules import cards, readiness
@@ -69,9 +69,23 @@ def _member(inputs: Inputs, node: str) -> Desired:
         address=member_address(node),
         kind="member",
         node=node,
-        spec={"cluster": inputs.cluster, "nodes": nodes},
+        spec={"cluster": inputs.cluster, "nodes": nodes, "leaving": _leaving(inputs)},
         position=inputs.position("nodes", node),
     )
+
+
+def _leaving(inputs: Inputs) -> dict[str, Json]:
+    """Return the recorded nodes that are not declared any more and may still hold something of ours.
+
+    A node stays on record until nothing of ours is on it, or for as long as it cannot be asked.
+    """
+    found: dict[str, Json] = {}
+    for reading in inputs.survey.readings.values():
+        for name, entry in recorded_nodes(reading.members).items():
+            there = inputs.reading(name)
+            if name not in inputs.resolved.nodes and (there is None or there.marks or there.damaged):
+                found[name] = entry
+    return dict(sorted(found.items()))
 
 
 def _builds(inputs: Inputs) -> dict[str, BuildDecision]:

@@ -6,6 +6,7 @@ Each node of a cluster knows all of them, so that one that was deleted from the 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from hetctl.resources.base import Change, Cost, Desired, Mark, Observed, Reason
 from hetctl.resources.comparison import change_for, removal
@@ -15,6 +16,13 @@ from hetctl.transport.base import Json
 def member_address(node: str) -> str:
     """Return the resource address of a node's record."""
     return f"member/{node}"
+
+
+def recorded_nodes(record: Mapping[str, Any] | None) -> Mapping[str, Any]:
+    """Return how to reach every node that a member record names, those on their way out included."""
+    if record is None:
+        return {}
+    return {**(record.get("nodes") or {}), **(record.get("leaving") or {})}
 
 
 class MemberKind:

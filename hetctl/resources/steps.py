@@ -62,6 +62,7 @@ def expand(
     *,
     compiling: Sequence[CompileStep],
     bystanders: Mapping[str, str],
+    records: Sequence[Change] = (),
 ) -> list[Step]:
     """Return the steps that execute the chosen changes.
 
@@ -70,6 +71,7 @@ def expand(
         shared: What all steps use.
         compiling: Builds to compile first.
         bystanders: For the address of a worker a node that must not be able to reach it.
+        records: The changes of the declared nodes' member records, chosen or not.
     """
     made = [change for change in chosen if change.action is not Action.REMOVE]
     removed = [change for change in chosen if change.action is Action.REMOVE]
@@ -87,7 +89,39 @@ def expand(
         members = [change for change in chosen if change.gang == name and change.kind in PROCESSES]
         steps += _switch(shared, members, prepared, recorded, bystanders)
     steps += _collections(shared, made, steps)
-    return steps + _removals(shared, removed, {step.name for step in steps}, gangs=list(gangs), chosen=chosen)
+    steps += _removals(shared, removed, {step.name for step in steps}, gangs=list(gangs), chosen=chosen)
+    return steps + _farewells(shared, removed, records, recorded)
+
+
+def _farewells(
+    shared: Work, removed: Sequence[Change], records: Sequence[Change], recorded: Mapping[str, str]
+) -> list[Step]:
+    """Return the steps that take cleaned nodes off the other nodes' records, one after the other."""
+    steps = []
+    for record in records:
+        earlier = recorded.get(record.node, "")
+        done: set[str] = set()
+        for change in removed:
+            if change.kind != "member" or change.node == record.node:
+                continue
+            done.add(change.node)
+            step = Step(
+                name=f"forget {change.node} on {record.node}",
+                address=record.address,
+                node=record.node,
+                run=_bind_farewell(shared, record, frozenset(done)),
+                needs=frozenset({name_of("remove", change), *([earlier] if earlier else [])}),
+            )
+            steps.append(step)
+            earlier = step.name
+    return steps
+
+
+def _bind_farewell(shared: Work, record: Change, gone: frozenset[str]) -> Callable[[StepContext], None]:
+    def run(context: StepContext) -> None:
+        work.forget_nodes(shared, context, record, gone)
+
+    return run
 
 
 def _make(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from hetctl.catalog.llama import parse_version
@@ -153,6 +153,22 @@ def record_member(work: Work, context: StepContext, change: Change) -> None:
     session = context.sessions[change.node]
     session.call("write_members", {"cluster": work.cluster, "members": dict(wanted(change).spec)})
     finish(work, session, change)
+
+
+def forget_nodes(work: Work, context: StepContext, change: Change, gone: frozenset[str]) -> None:
+    """Take nodes that were cleaned off the record of another one.
+
+    Arguments:
+        work: Of the run.
+        context: Of the running step.
+        change: Of the record to write, whatever the plan does to it.
+        gone: The nodes that were cleaned.
+    """
+    session, desired = context.sessions[change.node], wanted(change)
+    leaving = {name: entry for name, entry in desired.spec["leaving"].items() if name not in gone}
+    spec = {**desired.spec, "leaving": leaving}
+    session.call("write_members", {"cluster": work.cluster, "members": spec})
+    finish(work, session, replace(change, desired=replace(desired, spec=spec)))
 
 
 def forget_cluster(work: Work, context: StepContext, change: Change) -> None:

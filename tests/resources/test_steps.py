@@ -189,3 +189,13 @@ def test_what_a_process_runs_from_is_not_replaced_under_it() -> None:
     assert [item.action for item in changes] == [Action.UPDATE, Action.RESTART, Action.RESTART]
     assert changes[1].reasons[0].text == "because build/main@left is replaced"
     assert changes[2].reasons[0].text == "because worker/chat@left restarts"
+
+
+def test_a_cleaned_node_is_taken_off_the_others_records_last() -> None:
+    gone = [change(address, Action.REMOVE) for address in ("worker/chat@left", "member/left")]
+    records = [change("member/head", Action.UPDATE, marked=True, cost=Cost.NOTHING)]
+    before = order(expand([*records, *gone], WORK, compiling=[], bystanders={}, records=records))
+    assert {"remove member/left on left", "record member/head on head"} <= before["forget left on head"]
+    untouched = [change("member/head", Action.NONE, marked=True)]
+    before = order(expand(gone, WORK, compiling=[], bystanders={}, records=untouched))
+    assert "remove member/left on left" in before["forget left on head"]
