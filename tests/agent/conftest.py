@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import struct
 import subprocess
@@ -13,9 +14,10 @@ from typing import Any
 
 import pytest
 
-from hetctl.agent import directories, locks
+from hetctl.agent import directories, locks, watch_gang
 from hetctl.agent.context import Context
 from hetctl.agent.operations import OPERATIONS
+from tests.agent.watched import Ended, Links, Server
 
 
 class Node:
@@ -144,3 +146,41 @@ def start_worker() -> Iterator[Callable[..., Worker]]:
     yield start
     for worker in started:
         worker.end()
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    made = Server()
+    yield made
+    made.end()
+
+
+@pytest.fixture
+def connection() -> Iterator[Links]:
+    made = Links()
+    yield made
+    made.end()
+
+
+@pytest.fixture
+def main_process() -> Iterator[subprocess.Popen[bytes]]:
+    """The main process of the unit, as far as systemctl knows: it does nothing."""
+    with subprocess.Popen(["sleep", "600"]) as made:
+        yield made
+        made.kill()
+
+
+@pytest.fixture
+def ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, main_process: subprocess.Popen[bytes]) -> Ended:
+    """Put a systemctl in front that writes down what it is told to end; return that so far."""
+    record = tmp_path / "ended"
+    program = tmp_path / "bin/systemctl"
+    program.parent.mkdir()
+    program.write_text(
+        f'#!/bin/sh\ncase "$1" in show) echo {main_process.pid} ;; *) echo "$@" >>{record} ;; esac\n'
+    )
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
+    monkeypatch.setattr(watch_gang, "SECOND_LOOK_SECONDS", 0.05)
+    monkeypatch.setattr(watch_gang, "HTTP_SECONDS", 0.3)
+    return lambda: record.read_text().splitlines() if record.exists() else []
