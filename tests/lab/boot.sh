@@ -23,8 +23,9 @@ export SYSTEMD_NSPAWN_UNIFIED_HIERARCHY=1 SYSTEMD_NSPAWN_API_VFS_WRITABLE=networ
 while :; do
     nft flush ruleset 2>/dev/null || true # the network outlives a reboot; a real host's rules would not
     status=0
+    # pidfd_getfd: a real machine lets root have the descriptors of its processes
     systemd-nspawn --quiet --boot --register=no --keep-unit --machine="$NAME" --hostname="$NAME" \
-        --directory="$DIRECTORY/root" --capability=CAP_NET_ADMIN --console=pipe --resolv-conf=off --timezone=off \
-        --link-journal=no || status=$?
+        --directory="$DIRECTORY/root" --capability=CAP_NET_ADMIN --system-call-filter=pidfd_getfd \
+        --console=pipe --resolv-conf=off --timezone=off --link-journal=no || status=$?
     [ "$status" = 133 ] || exit "$status" # 133: the host asked for a reboot
 done

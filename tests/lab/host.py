@@ -80,6 +80,8 @@ class Host:
 
     def boot(self) -> None:
         """Start it without waiting."""
+        if not network.connected(self.number):
+            network.connect(self.number)
         self.group.mkdir(parents=True, exist_ok=True)
         environment = {
             "NAME": self.name,
@@ -131,9 +133,20 @@ class Host:
         kill_group(self.group)
 
     def kill(self) -> None:
-        """Cut its power: every process ends at once and nothing more is written; the disk stays."""
+        """End every process at once; nothing more is written, and the disk stays.
+
+        Its kernel still closes its connections, so that others notice at once.
+        """
         self.thaw()
         kill_group(self.group)
+
+    def lose_power(self) -> None:
+        """Cut its power: as `kill`, and nobody hears of it. Its address answers nothing until it boots.
+
+        What was wrong with its cable is forgotten.
+        """
+        network.disconnect(self.number)
+        self.kill()
 
     def freeze(self) -> None:
         """Hang it: no process runs, while its kernel still accepts connections."""

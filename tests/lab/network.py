@@ -54,10 +54,19 @@ def connect(number: int) -> None:
     """Make the network namespace of host `number` and plug its `eth0` into the bridge."""
     namespace, port = namespace_of(number), port_of(number)
     run("ip", "netns", "add", namespace)
-    run("ip", "link", "add", port, "type", "veth", "peer", "name", "eth0", "netns", namespace)
+    # a host that comes back has the card it had, so that its neighbours find it at once
+    card = f"02:00:0a:4d:00:{number:02x}"
+    run(
+        "ip", "link", "add", port, "type", "veth", "peer", "name", "eth0", "address", card, "netns", namespace
+    )
     run("ip", "link", "set", port, "master", BRIDGE, "up")
     inside = f"link set lo up\naddress add {address_of(number)}/24 dev eth0\nlink set eth0 up\n"
     run("ip", "-netns", namespace, "-batch", "-", text=inside)
+
+
+def connected(number: int) -> bool:
+    """Tell whether host `number` has a network namespace."""
+    return (Path("/run/netns") / namespace_of(number)).exists()
 
 
 def disconnect(number: int) -> None:

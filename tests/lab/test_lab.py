@@ -128,6 +128,24 @@ def test_a_power_cut_ends_everything_and_keeps_what_was_synced(host: Host) -> No
     assert host.exec(["cat", "/proc/sys/kernel/random/boot_id"]).stdout != before
 
 
+def test_nobody_hears_of_a_power_loss_until_the_host_is_back(host: Host) -> None:
+    """As with a real machine: its address is silent, and then it knows nothing of earlier connections."""
+    card = host.exec(["cat", "/sys/class/net/eth0/address"]).stdout
+    with socket.create_connection((host.address, 22), timeout=10) as connection:
+        connection.recv(4096)
+        host.lose_power()
+        assert not host.up
+        connection.settimeout(1)
+        with pytest.raises(TimeoutError):
+            connection.recv(1)
+        host.start()
+        connection.sendall(b"SSH-2.0-left\r\n")
+        connection.settimeout(30)
+        with pytest.raises(ConnectionResetError):
+            connection.recv(4096)
+    assert host.exec(["cat", "/sys/class/net/eth0/address"]).stdout == card
+
+
 def test_a_clean_stop_lets_services_finish(host: Host) -> None:
     stop = "ExecStop=/bin/touch /root/finished"
     host.exec(["systemd-run", "--unit=slow", f"--property={stop}", "sleep", "600"])
