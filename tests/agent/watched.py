@@ -40,7 +40,7 @@ class Server:
 
     def __init__(self) -> None:
         self.health = 200
-        # None: it does not answer, as it does when it hangs at some places, and older builds while they compute
+        # None: it does not answer, as when it hangs at some places
         self.slots: list[dict[str, Any]] | None = IDLE
         self.slots_status = 200
         # set: tasks are not answered; a hung server still answers `/health`
