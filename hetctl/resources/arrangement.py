@@ -57,7 +57,7 @@ class Inputs:
         shapes: What the header of each model says.
         digests: sha256 of each model file and each source archive, by path.
         rpc_headers: Text of each build's ggml-rpc.h.
-        wait_script: Content of the script a head runs before it starts.
+        scripts: Content of the scripts that units run, by name.
         operator: Reads the operator's machine; called only when it has to compile.
         secret: Resolves a secret reference.
     """
@@ -67,7 +67,7 @@ class Inputs:
     shapes: Mapping[str, ModelShape]
     digests: Mapping[Path, str]
     rpc_headers: Mapping[str, str]
-    wait_script: str
+    scripts: Mapping[str, str]
     operator: Callable[[], NodeFacts]
     secret: Callable[[SecretRef], str]
 

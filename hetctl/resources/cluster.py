@@ -14,14 +14,13 @@ from hetctl.facts.node import NodeFacts, parse_node_facts
 from hetctl.manifest import load
 from hetctl.manifest.references import Resolved, resolve
 from hetctl.manifest.secrets import SecretRef
-from hetctl.resources import inspection, summary
+from hetctl.resources import inspection, scripts, summary
 from hetctl.resources.arrangement import Inputs, ModelShape
 from hetctl.resources.base import Action, Address, Change, Desired, Kind, Mark, Step, StepContext, digest
 from hetctl.resources.compiling import CompileOrder, compile_build, jobs_for
 from hetctl.resources.coupling import couple
 from hetctl.resources.desired import desired_state
 from hetctl.resources.desired_build import LOCAL
-from hetctl.resources.gang import WAIT_SCRIPT
 from hetctl.resources.headers import ModelFiles
 from hetctl.resources.member import recorded_nodes
 from hetctl.resources.provider import (
@@ -223,7 +222,7 @@ class ClusterProvider:
                 shapes=self._shapes,
                 digests=self._digests,
                 rpc_headers={name: self.workstation.source(archives[name]).rpc_header for name in built},
-                wait_script=agent_bundle().sources[WAIT_SCRIPT],
+                scripts={name: scripts.source(name) for name in scripts.SCRIPTS},
                 operator=self._operator_facts,
                 secret=self._secret,
             )

@@ -28,8 +28,10 @@ from hetctl.resources.rendering import (
     worker_command,
     worker_service,
 )
+from hetctl.resources.scripts import KEEP_ALIVE, WAIT, WATCH
 from hetctl.resources.topology import LOOPBACK, Topology, Worker
 from hetctl.resources.unit import render_oneshot, render_service
+from hetctl.resources.watch import WatchOrder, may_sleep, watch_spec
 from hetctl.transport.base import Json
 
 SECONDS_TO_START = 90
@@ -80,6 +82,15 @@ def _program(inputs: Inputs, node: str, name: str, usual: str) -> str:
     reading = inputs.reading(node)
     tool = reading.facts.tools.get(name) if reading is not None else None
     return tool.path if tool is not None else usual
+
+
+def _python(inputs: Inputs, node: str) -> str:
+    return _program(inputs, node, "python3", "/usr/bin/python3")
+
+
+def _script(inputs: Inputs, name: str) -> str:
+    """Return where a script that units run lies on a node."""
+    return layout.script_path(inputs.cluster, name, inputs.scripts[name])
 
 
 def _groups(inputs: Inputs, node: str) -> frozenset[str]:
@@ -141,6 +152,7 @@ def worker_resource(
                 *([source_address(inputs, item.head, worker)] if firewall else []),
             }
         )
+    keep_alive = _script(inputs, KEEP_ALIVE)
     service = worker_service(
         worker,
         cluster=inputs.cluster,
@@ -151,6 +163,7 @@ def worker_resource(
         sources=sources,
         firewall_unit=str(firewall.spec["unit"]) if firewall else "",
         groups=_groups(inputs, worker.node),
+        after_start=[[_python(inputs, worker.node), "-I", keep_alive, "--listening", str(worker.port)]],
     )
     where = ("placements", item.name)
     return Desired(
@@ -169,6 +182,7 @@ def worker_resource(
             "environment": dict(service.environment),
             "protocol": protocol,
             "head": item.head,
+            "support_files": [keep_alive],
             "unit": service.unit,
             "unit_path": layout.unit_path(service.unit),
             "unit_text": render_service(service),
@@ -279,19 +293,10 @@ def server_resource(
     command = server_command(order, flags_for(decision.number, Program.SERVER))
     within = placement.ready.within or SECONDS_TO_START + int(model.spec["size"]) // BYTES_PER_SECOND
     secret_files = {name: layout.secret_path(inputs.cluster, item.name, name) for name in secrets}
-    script = layout.gang_script_path(inputs.cluster, layout.content_hash(inputs.wait_script))
-    waiting = [
-        [
-            _program(inputs, node, "python3", "/usr/bin/python3"),
-            "-I",
-            script,
-            "--deadline",
-            str(within),
-            "--expect",
-            protocol,
-        ]
-        + [worker.endpoint for worker in topology.workers]
-    ]
+    script, python = _script(inputs, WAIT), _python(inputs, node)
+    endpoints = [worker.endpoint for worker in topology.workers]
+    waiting = [[python, "-I", script, "--deadline", str(within), "--expect", protocol, *endpoints]]
+    local_url = _local_url(listen, item.port)
     service = server_service(
         order,
         cluster=inputs.cluster,
@@ -303,6 +308,22 @@ def server_resource(
         firewall_unit=str(firewall.spec["unit"]) if firewall else "",
         start_seconds=within + 5 if topology.workers else 0,
         groups=_groups(inputs, node),
+    )
+    watch = WatchOrder(
+        cluster=inputs.cluster,
+        placement=item.name,
+        server=unit,
+        url=local_url,
+        model=item.alias,
+        task=placement.task,
+        endpoints=endpoints,
+        key_file=secret_files.get("api-keys", ""),
+        batch=placement.batch,
+        within=within,
+        may_sleep=may_sleep(command, service.environment),
+        python=python,
+        script=_script(inputs, WATCH),
+        keep_alive=_script(inputs, KEEP_ALIVE),
     )
     where = ("placements", item.name)
     references = [device.reference for device in topology.devices if device.kind is not DeviceKind.HEAD_CPU]
@@ -329,7 +350,7 @@ def server_resource(
             "alias": item.alias,
             "listen": list(listen),
             "port": item.port,
-            "local_url": _local_url(listen, item.port),
+            "local_url": local_url,
             "protocol": protocol,
             "workers": [
                 {"address": worker.address, "node": worker.node, "listen": worker.listen, "port": worker.port}
@@ -338,6 +359,7 @@ def server_resource(
             "buffers": _expected_buffers(topology, offloaded),
             "secret_files": secret_files,
             "support_files": [script] if topology.workers else [],
+            "watch": watch_spec(watch),
             "ready": {
                 "task": placement.task,
                 "prompt": placement.ready.prompt or DEFAULT_PROMPT,
@@ -412,7 +434,7 @@ def _explain(
 
 def _secrets(inputs: Inputs, item: ResolvedPlacement) -> dict[str, str]:
     """Return the secrets of a server by name: its API keys as llama-server reads them, one a line."""
-    keys = item.placement.server.api_keys
+    keys = item.api_keys
     if not keys:
         return {}
     values = []

@@ -14,12 +14,9 @@ from hetctl.errors import HetctlError, OperationFailed
 from hetctl.resources import marks, proof
 from hetctl.resources.base import Change, Mark, StepContext
 from hetctl.resources.process import process_objects
+from hetctl.resources.scripts import source_of
 from hetctl.resources.work import Work, begin, finish, put_text, systemd, take_unit_away, wanted
 from hetctl.transport.base import Json, Session
-from hetctl.transport.bundle import agent_bundle
-
-WAIT_SCRIPT = "hetctl.agent.wait_for_workers"
-"""Run by a head before it starts; one self-contained file."""
 
 KEPT_SUFFIX = ".previous"
 """Ends the name of the file that keeps a secret of the previous generation."""
@@ -45,7 +42,7 @@ def start_worker(work: Work, context: StepContext, change: Change) -> None:
     session, spec = context.sessions[change.node], wanted(change).spec
     begin(work, session, change)
     _stop_unit(session, spec["unit"])  # one whose mark was lost may still run as it was
-    made = _write_unit(session, spec)
+    made = _write_scripts(session, spec["support_files"]) | _write_unit(session, spec)
     systemd(session, "daemon-reload")
     systemd(session, "enable", spec["unit"])
     systemd(session, "start", spec["unit"], deadline=WORKER_START_DEADLINE)
@@ -65,14 +62,12 @@ def start_server(work: Work, context: StepContext, change: Change) -> None:
     spec = desired.spec
     begin(work, session, change)
     _stop_unit(session, spec["unit"])
-    made: dict[str, Mapping[str, Json]] = {}
+    made = _write_scripts(session, spec["support_files"])
     fingerprints: dict[str, Json] = {}
-    for path, text in _support(spec):
-        made[path] = put_text(session, path, text)
     for name, path in sorted(spec["secret_files"].items()):
         _keep_secret(session, path)
         made[path], fingerprints[name] = _put_secret(session, path, desired.secrets[name])
-    made |= _write_unit(session, spec)
+    made |= _write_unit(session, spec) | _write_watch(session, spec)
     systemd(session, "daemon-reload")
     systemd(session, "enable", spec["unit"])
     within = float(spec["ready"]["within"])
@@ -125,7 +120,11 @@ def _restore(context: StepContext, mark: Mark) -> None:
     """Start one member as it was, prove it, and put its mark back."""
     session, spec = context.sessions[mark.node], mark.spec
     made = _write_unit(session, spec)
-    for path in spec.get("support_files", []):  # named by its content, so it is still the one it was
+    watch = spec.get("watch")
+    if watch is not None:
+        made[watch["unit_path"]] = put_text(session, watch["unit_path"], watch["unit_text"])
+    # scripts are named by their content, so they are still those they were
+    for path in [*spec.get("support_files", []), *(watch["files"] if watch is not None else [])]:
         asked = {"objects": [{"type": "file", "path": path, "hash": True}]}
         made[path] = session.call("observe", asked)["states"][0]
     for path in spec.get("secret_files", {}).values():
@@ -158,19 +157,26 @@ def _disable(session: Session, unit: str) -> None:
 
 
 def prove_server(
-    session: Session, spec: Mapping[str, Json], context: StepContext, *, within: float
+    session: Session,
+    spec: Mapping[str, Json],
+    context: StepContext,
+    *,
+    within: float,
+    keeps_running: bool = False,
 ) -> Mapping[str, Json]:
-    """Prove a server: binary, devices, build, and the task of the placement.
+    """Prove a server: binary, devices, build, the task of the placement, and that it is watched.
 
     Arguments:
         session: Of the head's node.
         spec: Of the server.
         context: Of the running step.
         within: Seconds the model may take to load.
+        keeps_running: It was not started just now, so restarts it had before mean nothing.
     """
     unit = spec["unit"]
-    state = proof.wait_running(session, unit, spec["executable"], deadline=within)
-    proof.wait_for_api(session, unit, api_of(spec), deadline=within, say=context.progress)
+    known = int(proof.unit_state(session, unit).get("restarts") or 0) if keeps_running else 0
+    state = proof.wait_running(session, unit, spec["executable"], deadline=within, restarts=known)
+    proof.wait_for_api(session, unit, api_of(spec), deadline=within, say=context.progress, restarts=known)
     buffers = proof.prove_devices(
         session, unit, str(state.get("invocation") or ""), spec["buffers"], number=spec["number"]
     )
@@ -179,21 +185,20 @@ def prove_server(
     answered = proof.prove_task(
         session, api_of(spec), spec["ready"], model=spec["alias"], deadline=GENERATION_DEADLINE
     )
+    if watch := spec.get("watch"):
+        systemd(session, "start", watch["unit"])
     return {"buffers": buffers, "invocation": state.get("invocation"), "proof": dict(answered)}
 
 
 def reprove_server(work: Work, context: StepContext, change: Change) -> None:
-    """Ask a server that keeps running what its changed `ready` section asks."""
-    session, spec = context.sessions[change.node], wanted(change).spec
-    learned = prove_server(session, spec, context, within=float(spec["ready"]["within"]))
-    old = change.mark
-    finish(
-        work,
-        session,
-        change,
-        objects=old.objects if old else (),
-        facts={**(old.facts if old else {}), **learned},
-    )
+    """Mend the watch of a server that keeps running, and ask it what its `ready` section asks."""
+    session, spec, old = context.sessions[change.node], wanted(change).spec, _mark(change)
+    made = {item["path"]: item.get("expect") or {} for item in old.objects if item["type"] == "file"}
+    made |= _write_watch(session, spec)
+    systemd(session, "daemon-reload")
+    systemd(session, "restart", spec["watch"]["unit"])
+    learned = prove_server(session, spec, context, within=float(spec["ready"]["within"]), keeps_running=True)
+    finish(work, session, change, objects=process_objects(spec, made), facts={**old.facts, **learned})
 
 
 def api_of(spec: Mapping[str, Json]) -> proof.Api:
@@ -201,9 +206,8 @@ def api_of(spec: Mapping[str, Json]) -> proof.Api:
     return proof.Api(base=spec["local_url"], key_file=spec["secret_files"].get("api-keys", ""))
 
 
-def _support(spec: Mapping[str, Json]) -> list[tuple[str, str]]:
-    """Return the files a server needs beside its unit, with their content."""
-    return [(path, agent_bundle().sources[WAIT_SCRIPT]) for path in spec["support_files"]]
+def _write_scripts(session: Session, paths: Sequence[str]) -> dict[str, Mapping[str, Json]]:
+    return {path: put_text(session, path, source_of(path)) for path in paths}
 
 
 def _put_secret(session: Session, path: str, value: str) -> tuple[Mapping[str, Json], str]:
@@ -246,11 +250,19 @@ def _write_unit(session: Session, spec: Mapping[str, Json]) -> dict[str, Mapping
     return {spec["unit_path"]: put_text(session, spec["unit_path"], spec["unit_text"])}
 
 
+def _write_watch(session: Session, spec: Mapping[str, Json]) -> dict[str, Mapping[str, Json]]:
+    watch = spec["watch"]
+    made = _write_scripts(session, watch["files"])
+    return made | {watch["unit_path"]: put_text(session, watch["unit_path"], watch["unit_text"])}
+
+
 def remove_member(work: Work, context: StepContext, change: Change) -> None:  # noqa: ARG001 - all removals have one signature
-    """Stop a worker or server and remove its unit, its secrets and its mark."""
+    """Stop a worker or server and remove its unit, its watch, its secrets and its mark."""
     session, mark = context.sessions[change.node], _mark(change)
     spec = mark.spec
     take_unit_away(session, spec["unit"], spec["unit_path"])
+    if watch := spec.get("watch"):
+        take_unit_away(session, watch["unit"], watch["unit_path"])
     secrets = sorted(spec.get("secret_files", {}).values())
     files = [path for secret in secrets for path in (secret, f"{secret}{KEPT_SUFFIX}")]
     if files:

@@ -6,6 +6,7 @@ import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 
 from hetctl.errors import DeadlineExceeded, HetctlError, OperationFailed
@@ -26,6 +27,7 @@ from hetctl.resources.provider import (
 )
 from hetctl.resources.reading import NodeReading
 from hetctl.resources.topology import worker_address
+from hetctl.resources.watch import RESTARTING
 from hetctl.transport.base import Json, Session
 
 PROCESSES = ("worker", "server")
@@ -45,12 +47,14 @@ class MemberState:
         marked: False when it was never applied there.
         unit: systemd's view of it.
         failure: Why the server did not do what it is for; empty when it did or was not asked.
+        watched: When and why its watch restarted the server last; empty when it did not.
     """
 
     address: str
     marked: bool
     unit: Mapping[str, Json]
     failure: str = ""
+    watched: str = ""
 
 
 def status_part(
@@ -65,11 +69,26 @@ def status_part(
     found = {}
     for item, state in zip(members, states, strict=True):
         mark = reading.marks.get(item.address)
-        failure = ""
-        if mark is not None and item.kind == "server" and state.get("active") == "active":
-            failure = _liveness(session, mark.spec)
-        found[item.address] = MemberState(item.address, mark is not None, state, failure)
+        failure = watched = ""
+        if mark is not None and item.kind == "server":
+            if state.get("active") == "active":
+                failure = _liveness(session, mark.spec)
+            if int(state.get("restarts") or 0):
+                watched = _last_intervention(session, mark.spec)
+        found[item.address] = MemberState(item.address, mark is not None, state, failure, watched)
     return found
+
+
+def _last_intervention(session: Session, spec: Mapping[str, Json]) -> str:
+    """Return when and why the watch restarted a server last; empty when it did not."""
+    watch = spec.get("watch")
+    if watch is None:
+        return ""
+    asked = {"unit": watch["unit"], "lines": 1, "follow": False, "grep": RESTARTING}
+    for line in session.call("journal", asked, deadline=60)["lines"]:
+        when = datetime.fromtimestamp(float(line["time"]), UTC)
+        return f"{when:%Y-%m-%d %H:%M} UTC, {str(line['message']).partition(': ')[2]}"
+    return ""
 
 
 def _liveness(session: Session, spec: Mapping[str, Json]) -> str:
@@ -124,6 +143,7 @@ def _member(item: Desired, survey: Survey, parts: Mapping[str, Mapping[str, Memb
     restarts = int(unit.get("restarts") or 0)
     detail = f"{unit.get('active')} ({unit.get('sub')}), process {unit.get('main_pid') or '-'}"
     detail += f", {restarts} restarts" if restarts else ""
+    detail += f", restarted by its watch: {state.watched}" if state.watched else ""
     if active == "active" and not state.failure:
         return MemberStatus(item.address, item.node, Health.READY, detail)
     if active == "activating":
@@ -142,11 +162,12 @@ def _overall(members: Sequence[MemberStatus]) -> tuple[Health, str]:
 
 
 def journal_sources(resolved: Resolved, placement: str) -> list[JournalSource]:
-    """Return the units of a placement, the server first."""
+    """Return the units of a placement, the server and its watch first."""
     item = resolved.placements[placement]
     cluster = resolved.cluster.name
     sources = [
-        JournalSource(item.head, f"server/{placement}", layout.unit_name(cluster, placement, "server"))
+        JournalSource(item.head, f"server/{placement}", layout.unit_name(cluster, placement, role))
+        for role in ("server", "watch")
     ]
     for device in item.devices:
         part = device.name if device.kind is DeviceKind.CPU_WORKER else ""

@@ -39,7 +39,7 @@ def unit_name(cluster: str, placement: str, role: str, *, part: str = "") -> str
     Arguments:
         cluster: Cluster name.
         placement: Placement name.
-        role: `worker`, `server` or `firewall`.
+        role: `worker`, `server`, `watch` or `firewall`.
         part: For one of several workers on a node, its name in `cpuWorkers`.
     """
     return quoting.unit_name([OWNER, cluster, placement, role, *([part] if part else [])])
@@ -87,9 +87,15 @@ def content_hash(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def gang_script_path(cluster: str, content_hash: str) -> str:
-    """Return the path of the script a head runs before it starts, named by its content."""
-    return f"{cluster_directory(cluster)}/scripts/wait_for_workers.{content_hash[:12]}.py"
+def script_path(cluster: str, name: str, text: str) -> str:
+    """Return the path of a script that units run, named by its content.
+
+    Arguments:
+        cluster: Cluster name.
+        name: Of the script.
+        text: Its content.
+    """
+    return f"{cluster_directory(cluster)}/scripts/{name}.{content_hash(text)[:12]}.py"
 
 
 def build_directory(paths: NodePaths, key: str) -> str:

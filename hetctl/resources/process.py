@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from hetctl.resources.base import Desired, Observed, Reason
 from hetctl.resources.obstacles import describe_owner
 from hetctl.resources.unit import file_drift, unit_drift
+from hetctl.resources.watch import is_of_watch, watch_objects
 from hetctl.transport.base import Json
 
 
@@ -18,7 +19,8 @@ def process_objects(
     """Return the objects of a service for the agent's `observe`.
 
     Arguments:
-        spec: Of the resource: `unit`, `unit_path`, `port` and, with secrets, `secret_files`.
+        spec: Of the resource: `unit`, `unit_path`, `port` and, where there are any, `support_files`,
+            `secret_files` and `watch`.
         made: File states by path as the agent reported them when it wrote them; empty before.
     """
     paths = [
@@ -30,17 +32,20 @@ def process_objects(
         *[{"type": "file", "path": path, "expect": dict(made.get(path) or {})} for path in paths],
         {"type": "unit", "name": spec["unit"]},
         {"type": "listener", "port": spec["port"]},
+        *watch_objects(spec, made),
     ]
 
 
 def process_drift(observed: Observed) -> list[Reason]:
-    """Return how a service differs from what was applied."""
+    """Return how a service differs from what was applied, its watch aside."""
     if observed.mark is None or observed.unknown:
         return []
     spec = observed.mark.spec
     reasons: list[Reason] = []
     running = True
     for item, state in zip(observed.mark.objects, observed.states, strict=False):
+        if is_of_watch(spec, item):
+            continue
         match item["type"]:
             case "file":
                 reasons += file_drift(item["path"], state, item.get("expect") or {})

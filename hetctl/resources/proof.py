@@ -74,8 +74,17 @@ def unit_state(session: Session, unit: str) -> Mapping[str, Json]:
     return state
 
 
-def wait_running(session: Session, unit: str, executable: str, *, deadline: float) -> Mapping[str, Json]:
+def wait_running(
+    session: Session, unit: str, executable: str, *, deadline: float, restarts: int = 0
+) -> Mapping[str, Json]:
     """Wait until a unit's main process runs the given binary and return the unit's state.
+
+    Arguments:
+        session: Of its node.
+        unit: Its name.
+        executable: Absolute path of the binary.
+        deadline: Seconds it may take.
+        restarts: How often systemd had started it anew before.
 
     Raises:
         ProofFailed: It runs another binary, or ended.
@@ -86,7 +95,7 @@ def wait_running(session: Session, unit: str, executable: str, *, deadline: floa
     def check() -> str:
         found.clear()
         found.update(unit_state(session, unit))
-        if found.get("active") == "failed" or int(found.get("restarts") or 0) > 0:
+        if found.get("active") == "failed" or int(found.get("restarts") or 0) > restarts:
             raise ended(session, unit)
         if found.get("active") != "active":
             return f"{unit} is {found.get('active')}"
@@ -178,9 +187,23 @@ def prove_closed(session: Session, address: str, port: int) -> None:
 
 
 def wait_for_api(
-    session: Session, unit: str, api: Api, *, deadline: float, say: Callable[[str], None]
+    session: Session,
+    unit: str,
+    api: Api,
+    *,
+    deadline: float,
+    say: Callable[[str], None],
+    restarts: int = 0,
 ) -> None:
     """Wait until a server says that its model is loaded.
+
+    Arguments:
+        session: Of its node.
+        unit: Its name.
+        api: How the node reaches it.
+        deadline: Seconds it may take.
+        say: Told how it is going.
+        restarts: How often systemd had started it anew before.
 
     Raises:
         ProofFailed: Its process ended; carries its last words.
@@ -189,7 +212,7 @@ def wait_for_api(
 
     def check() -> str:
         state = unit_state(session, unit)
-        if state.get("active") == "failed" or int(state.get("restarts") or 0) > 0:
+        if state.get("active") == "failed" or int(state.get("restarts") or 0) > restarts:
             raise ended(session, unit)
         asked = {"method": "GET", "url": f"{api.base}/health", "timeout": 5}
         try:

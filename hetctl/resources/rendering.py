@@ -237,6 +237,7 @@ def worker_service(
     sources: Sequence[str],
     firewall_unit: str,
     groups: frozenset[str],
+    after_start: Sequence[Sequence[str]],
 ) -> Service:
     """Return the service of a worker.
 
@@ -250,12 +251,14 @@ def worker_service(
         sources: Addresses that may exchange packets with it; empty for no limit of its own.
         firewall_unit: Unit that has to be up before; empty for none.
         groups: Names of the groups that exist on its node.
+        after_start: Commands run as root once it runs.
     """
     unit = layout.unit_name(cluster, name, "worker", part=worker.part)
     return Service(
         unit=unit,
         description=f"hetctl {cluster}: worker of placement {name}",
         command=command,
+        after_start=after_start,
         environment=environment(node_environment, placement, visibility_environment(worker.devices)),
         requires=[firewall_unit] if firewall_unit else [],
         allow_addresses=sources,
@@ -300,6 +303,7 @@ def server_service(
         before_start=before_start,
         environment=environment(node_environment, order.placement, visible),
         requires=[firewall_unit] if firewall_unit else [],
+        wants=[layout.unit_name(cluster, name, "watch")],
         credentials=credentials,
         hidden_paths=FOREIGN_CONFIGURATION,
         start_seconds=start_seconds,

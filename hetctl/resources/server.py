@@ -9,6 +9,7 @@ from hetctl.resources.base import Change, Cost, Desired, Mark, Observed, Reason,
 from hetctl.resources.comparison import change_for, removal
 from hetctl.resources.obstacles import unless_in_the_way
 from hetctl.resources.process import process_drift, process_objects, secret_drift
+from hetctl.resources.watch import watch_drift
 from hetctl.transport.base import Json
 
 RENDERED = (
@@ -22,7 +23,11 @@ RENDERED = (
     "workers",
     "secret_files",
     "support_files",
+    "watch",
 )
+
+QUIET = frozenset({"ready", "watch"})
+"""Keys of the spec that a running server does not depend on: its first question and its watch."""
 
 
 class ServerKind:
@@ -42,8 +47,8 @@ class ServerKind:
         change = change_for(
             desired,
             observed,
-            drift=drift,
-            cost=Cost.NOTHING if _only_proof_changes(desired, observed, drift) else Cost.MODEL_RELOAD,
+            drift=[*drift, *watch_drift(observed)],
+            cost=Cost.NOTHING if _may_keep_running(desired, observed, drift) else Cost.MODEL_RELOAD,
             create_cost=Cost.MODEL_RELOAD,
             rendered=RENDERED,
             details=(f"-c {total} ({settings['slots']} slots x {settings['context']})",),
@@ -55,9 +60,9 @@ class ServerKind:
         return removal(mark, observed, cost=Cost.SERVICE_RESTART)
 
 
-def _only_proof_changes(desired: Desired, observed: Observed, drift: Sequence[Reason]) -> bool:
-    """Return True when nothing but the question asked after a start is new: nothing has to restart."""
+def _may_keep_running(desired: Desired, observed: Observed, drift: Sequence[Reason]) -> bool:
+    """Return True when nothing is new that the server itself depends on: nothing has to restart."""
     mark = observed.mark
     if mark is None or drift or not marks.is_finished(mark):
         return False
-    return changed_keys(mark.spec, desired.spec) == ["ready"]
+    return set(changed_keys(mark.spec, desired.spec)) <= QUIET

@@ -46,8 +46,10 @@ class Service:
         description: For `systemctl status`.
         command: Absolute path and arguments.
         before_start: Commands that must succeed first.
+        after_start: Commands run as root outside the sandbox once it runs; one that fails changes nothing.
         environment: Variables of the program, spelled out.
         requires: Units that must be up and whose stop stops this one.
+        wants: Units that start with this one.
         after: Units to wait for.
         credentials: Name to root-only file.
         allow_addresses: The only addresses it may exchange packets with; empty for no limit.
@@ -62,8 +64,10 @@ class Service:
     description: str
     command: Sequence[str]
     before_start: Sequence[Sequence[str]] = ()
+    after_start: Sequence[Sequence[str]] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
     requires: Sequence[str] = ()
+    wants: Sequence[str] = ()
     after: Sequence[str] = ()
     credentials: Mapping[str, str] = field(default_factory=dict)
     allow_addresses: Sequence[str] = ()
@@ -84,7 +88,7 @@ def render_service(service: Service) -> str:
         MANAGED_NOTE,
         "[Unit]",
         f"Description={quoting.unit_value(service.description)}",
-        "Wants=network-online.target",
+        f"Wants={' '.join(['network-online.target', *service.wants])}",
         *[f"Requires={unit}" for unit in service.requires],
         f"After={' '.join(['network-online.target', *service.requires, *service.after])}",
         "StartLimitIntervalSec=0",
@@ -104,6 +108,7 @@ def render_service(service: Service) -> str:
         ],
         *[f"ExecStartPre={quoting.unit_command(command)}" for command in service.before_start],
         f"ExecStart={quoting.unit_command(service.command)}",
+        *[f"ExecStartPost=-+{quoting.unit_command(command)}" for command in service.after_start],
         "Restart=always",
         "RestartSec=2",
         f"TimeoutStartSec={service.start_seconds or 'infinity'}",
@@ -167,13 +172,57 @@ def render_oneshot(
     return "\n".join(lines)
 
 
-def unit_drift(unit: str, state: Mapping[str, Json], *, executable: str = "") -> list[Reason]:
+def render_companion(
+    *, unit: str, description: str, command: Sequence[str], of: str, addresses: Sequence[str]
+) -> str:
+    """Return the text of a unit that runs as root beside another one, and starts and stops with it.
+
+    The other one names it under `wants`, so it has no [Install] section. What it may do as root is to reach
+    the sockets of another user's process; telling systemd to end that process takes no capability.
+
+    Arguments:
+        unit: Name with `.service`; part of the description so that two of them never read alike.
+        description: For `systemctl status`.
+        command: Absolute path and arguments.
+        of: The unit it runs beside.
+        addresses: The only addresses it may exchange packets with.
+    """
+    allowed = {
+        **{key: value for key, value in HARDENING.items() if key != "LimitMEMLOCK"},
+        "CapabilityBoundingSet": "CAP_SYS_PTRACE CAP_DAC_READ_SEARCH",
+        "RestrictAddressFamilies": "AF_UNIX AF_INET AF_INET6",
+    }
+    lines = [
+        MANAGED_NOTE,
+        "[Unit]",
+        f"Description={quoting.unit_value(description)} ({unit.removesuffix('.service')})",
+        f"PartOf={of}",
+        f"After={of}",
+        "StartLimitIntervalSec=0",
+        "",
+        "[Service]",
+        "Type=exec",
+        f"ExecStart={quoting.unit_command(command)}",
+        "Restart=always",
+        "RestartSec=2",
+        *[f"{key}={value}" for key, value in allowed.items()],
+        *_device_lines(()),
+        *_address_lines(addresses),
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def unit_drift(
+    unit: str, state: Mapping[str, Json], *, executable: str = "", enabled: str = "enabled"
+) -> list[Reason]:
     """Return how a running unit differs from one that was just applied.
 
     Arguments:
         unit: Its name.
         state: The agent's answer for it.
         executable: What its main process must run; empty when that is not checked.
+        enabled: How its enablement is called: `static` for one that another unit starts.
     """
     reasons: list[str] = []
     load = state.get("load")
@@ -181,7 +230,7 @@ def unit_drift(unit: str, state: Mapping[str, Json], *, executable: str = "") ->
         return [Reason(f"{unit} is masked", drift=True)]
     if load != "loaded":
         return [Reason(f"{unit} is {load or 'missing'}", drift=True)]
-    if state.get("enabled") != "enabled":
+    if state.get("enabled") != enabled:
         reasons.append(f"{unit} is {state.get('enabled') or 'not enabled'}")
     if state.get("need_reload"):
         reasons.append(f"{unit} was edited and not reloaded")

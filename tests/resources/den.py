@@ -19,6 +19,7 @@ from hetctl.resources.desired import desired_state
 from hetctl.resources.marks import PROVED, mark_for, mark_from_json, mark_to_json
 from hetctl.resources.provider import DesiredState, Survey
 from hetctl.resources.reading import NodeReading
+from hetctl.resources.scripts import SCRIPTS
 from hetctl.rules.finding import Severity
 from tests.fit import gguf_writer
 
@@ -99,7 +100,7 @@ class Den:
             shapes={"gemma": ModelShape(described, file.stat().st_size)},
             digests={resolved.archives["main"]: ARCHIVE_DIGEST, resolved.models["gemma"]: MODEL_DIGEST},
             rpc_headers={"main": RPC_HEADER},
-            wait_script="print('all workers answer')\n",
+            scripts={name: f"print({name!r})\n" for name in SCRIPTS},
             operator=self.operator,
             secret=_secret,
         )
