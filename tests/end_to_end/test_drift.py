@@ -122,7 +122,7 @@ def test_damage_is_found_named_and_mended(cluster: Cluster, what: str) -> None:
 def test_a_stranger_on_a_declared_port_is_named_and_left_alone(cluster: Cluster) -> None:
     left = cluster.lab["left"]
     left.exec(["systemctl", "stop", WORKER])
-    listen = f"import socket; socket.create_server(('{left.address}', 20052)).accept()"
+    listen = f"import socket, time; s = socket.create_server(('{left.address}', 20052)); time.sleep(900)"
     left.exec(["systemd-run", "--unit=mine", "python3", "-c", listen])
     left.exec(
         ["sh", "-c", "for i in $(seq 50); do ss -ltn | grep -q :20052 && exit; sleep 0.1; done; exit 1"]
