@@ -41,6 +41,7 @@ from hetctl.resources.provider import (
 from hetctl.resources.reading import NodeReading, observe_node, read_node
 from hetctl.resources.registry import KINDS
 from hetctl.resources.steps import CompileStep, expand
+from hetctl.resources.topology import LOOPBACK
 from hetctl.resources.work import Work, owned_paths
 from hetctl.rules.files import check_files
 from hetctl.rules.layer_counts import check_layer_counts
@@ -242,7 +243,22 @@ class ClusterProvider:
         return self._known.operator
 
     def _secret(self, reference: SecretRef) -> str:
-        """Return a secret's value. Raises UsageError when the place it should come from has none."""
+        """Return a secret's value.
+
+        Raises:
+            UsageError: The place it should come from has none, or one that no client could send: an empty key
+                would open the server to everybody.
+        """
+        value = self._read_secret(reference)
+        if not value or not value.isascii() or not value.isprintable() or value != value.strip():
+            raise UsageError(
+                f"the secret from {reference} cannot be an API key",
+                why="it is empty, or holds spaces at an end, line breaks or letters that HTTP headers cannot",
+                fix="store one word of letters, digits and signs there",
+            )
+        return value
+
+    def _read_secret(self, reference: SecretRef) -> str:
         if reference.env is not None:
             if reference.env not in os.environ:
                 raise UsageError(
@@ -252,8 +268,8 @@ class ClusterProvider:
         if reference.file is not None:
             try:
                 return Path(reference.file).read_text().partition("\n")[0]
-            except OSError as error:
-                raise UsageError("a secret's file cannot be read", why=str(error)) from error
+            except (OSError, UnicodeDecodeError) as error:
+                raise UsageError("a secret's file cannot be read", why=type(error).__name__) from None
         return run_for_secret(list(reference.command or ()))
 
     def observe(
@@ -362,7 +378,7 @@ class ClusterProvider:
                 and not self.resolved.nodes[node].local
                 and node not in (change.node, spec["head"])
             ]
-            if guarded and strangers:
+            if guarded and strangers and spec["listen"] != LOOPBACK:
                 found[change.address] = strangers[0]
         return found
 

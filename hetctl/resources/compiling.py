@@ -196,7 +196,9 @@ def compile_build(
     Raises:
         OperationFailed: Configuring or compiling failed; carries the last lines and the log's path.
     """
-    archive = str(order.archive) if local else f"{order.directory}/source-{order.archive_digest[:16]}"
+    archive = (
+        str(order.archive.resolve()) if local else f"{order.directory}/source-{order.archive_digest[:16]}"
+    )
     source, output = f"{order.directory}/source", f"{order.directory}/build"
     session.call("make_directories", {"paths": [{"path": order.directory, "mode": 0o755}]})
     if not local:

@@ -24,12 +24,27 @@ def couple(changes: Sequence[Change]) -> list[Change]:
     for change in moved:
         if change.gang is not None and change.pending and change.cost is not Cost.NOTHING:
             culprits.setdefault(change.gang, change)
+    blocked = {change.gang for change in moved if change.action is Action.BLOCKED and change.gang is not None}
     return [
         _restart(change, _short(culprits[change.gang]))
         if change.action is Action.NONE and change.gang is not None and change.gang in culprits
-        else change
+        else _held(change, blocked)
         for change in moved
     ]
+
+
+def _held(change: Change, blocked: set[str]) -> Change:
+    """Return a packet filter of a blocked placement as BLOCKED.
+
+    Its port is somebody else's: a filter would lock out whoever uses it, sshd for one.
+    """
+    desired = change.desired
+    if desired is None or not change.pending or desired.spec.get("placement") not in blocked:
+        return change
+    if change.gang is not None:
+        return change
+    why = Reason(f"placement {desired.spec['placement']} is blocked", desired.position)
+    return replace(change, action=Action.BLOCKED, reasons=(why,))
 
 
 def _restarted_under(change: Change, replaced: set[Address]) -> Change:

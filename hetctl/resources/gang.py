@@ -45,7 +45,7 @@ def start_worker(work: Work, context: StepContext, change: Change) -> None:
     made = _write_scripts(session, spec["support_files"]) | _write_unit(session, spec)
     systemd(session, "daemon-reload")
     systemd(session, "enable", spec["unit"])
-    systemd(session, "start", spec["unit"], deadline=WORKER_START_DEADLINE)
+    _start_unit(session, spec["unit"], deadline=WORKER_START_DEADLINE)
     learned = proof.prove_worker(session, spec, deadline=WORKER_START_DEADLINE)
     finish(work, session, change, objects=process_objects(spec, made), facts=learned)
 
@@ -72,7 +72,7 @@ def start_server(work: Work, context: StepContext, change: Change) -> None:
     systemd(session, "enable", spec["unit"])
     within = float(spec["ready"]["within"])
     context.progress("starting")
-    systemd(session, "start", spec["unit"], deadline=within + 10)
+    _start_unit(session, spec["unit"], deadline=within + 10)
     learned = prove_server(session, spec, context, within=within)
     finish(
         work,
@@ -133,16 +133,24 @@ def _restore(context: StepContext, mark: Mark) -> None:
     systemd(session, "enable", spec["unit"])
     learned: Mapping[str, Json]
     if mark.kind == "worker":
-        systemd(session, "start", spec["unit"], deadline=WORKER_START_DEADLINE)
+        _start_unit(session, spec["unit"], deadline=WORKER_START_DEADLINE)
         learned = proof.prove_worker(session, spec, deadline=WORKER_START_DEADLINE)
     else:
         within = float(spec["ready"]["within"])
-        systemd(session, "start", spec["unit"], deadline=within + 10)
+        _start_unit(session, spec["unit"], deadline=within + 10)
         learned = prove_server(session, spec, context, within=within)
     marks.store(
         session,
         replace(mark, objects=tuple(process_objects(spec, made)), facts={**mark.facts, **learned}),
     )
+
+
+def _start_unit(session: Session, unit: str, *, deadline: float) -> None:
+    """Start a unit with its restarts counted from zero: the proofs take any as a process that ends."""
+    state = proof.unit_state(session, unit)
+    if state.get("active") == "failed" or int(state.get("restarts") or 0) > 0:
+        systemd(session, "reset-failed", unit)
+    systemd(session, "start", unit, deadline=deadline)
 
 
 def _stop_unit(session: Session, unit: str) -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from hetctl.resources.base import Action, Change, Cost, Desired, Mark, Step, digest
@@ -199,3 +200,14 @@ def test_a_cleaned_node_is_taken_off_the_others_records_last() -> None:
     untouched = [change("member/head", Action.NONE, marked=True)]
     before = order(expand(gone, WORK, compiling=[], bystanders={}, records=untouched))
     assert "remove member/left on left" in before["forget left on head"]
+
+
+def test_no_packet_filter_is_raised_on_a_port_that_belongs_to_somebody_else() -> None:
+    firewall = change("firewall/chat@left", Action.CREATE, cost=Cost.NOTHING)
+    assert firewall.desired is not None
+    spec = {**firewall.desired.spec, "placement": "chat"}
+    firewall = replace(firewall, desired=replace(firewall.desired, spec=spec))
+    changes = couple([firewall, change("worker/chat@left", Action.BLOCKED)])
+    assert [item.action for item in changes] == [Action.BLOCKED, Action.BLOCKED]
+    changes = couple([firewall, change("worker/chat@left", Action.CREATE)])
+    assert changes[0].action is Action.CREATE
