@@ -50,6 +50,11 @@ def is_ours(unit: str) -> bool:
     return unit.startswith(f"{OWNER}:")
 
 
+def units_of_cluster(unit: str) -> str:
+    """Return how the names of all units of the cluster begin that a unit of ours belongs to."""
+    return ":".join(unit.split(":")[:2]) + ":"
+
+
 def unit_path(unit: str) -> str:
     """Return the path of a unit file of ours."""
     return f"{UNIT_DIRECTORY}/{unit}"

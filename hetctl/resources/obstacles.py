@@ -32,9 +32,10 @@ def unless_in_the_way(change: Change, desired: Desired, observed: Observed) -> C
 def foreign_listener(desired: Desired, observed: Observed) -> Mapping[str, Any] | None:
     """Return the process that holds the declared port and is not ours, if there is one."""
     port = desired.spec.get("port")
+    own = layout.units_of_cluster(str(desired.spec["unit"]))
     for state in observed.states:
         for owner in state.get("owners") or []:
-            if owner.get("port") == port and not layout.is_ours(str(owner.get("unit") or "")):
+            if owner.get("port") == port and not str(owner.get("unit") or "").startswith(own):
                 found: Mapping[str, Any] = owner
                 return found
     return None

@@ -8,7 +8,7 @@ from typing import Any
 
 from hetctl.facts.node import NodeFacts, parse_node_facts
 from hetctl.resources.base import Address, Desired, Mark, Observed
-from hetctl.resources.marks import mark_from_json
+from hetctl.resources.marks import is_finished, mark_from_json
 from hetctl.resources.provider import NodeObservation
 from hetctl.transport.base import Json, Session
 
@@ -104,7 +104,7 @@ def observe_node(
     for item in desired:
         mark = reading.marks.get(item.address)
         objects = list(mark.objects) if mark is not None else []
-        if mark is None or mark.spec_hash != item.spec_hash:
+        if mark is None or not is_finished(mark) or mark.spec_hash != item.spec_hash:
             objects += objects_of(item)
         slices.append((item.address, mark, len(requests), len(objects), True))
         requests += objects

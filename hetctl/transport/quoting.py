@@ -19,7 +19,7 @@ import ipaddress
 import re
 from collections.abc import Iterable, Sequence
 
-from hetctl.errors import HetctlError
+from hetctl.errors import ExitCode, HetctlError
 
 LONGEST_UNIT_NAME = 255
 LONGEST_NFT_NAME = 127
@@ -34,7 +34,9 @@ _UNIT_NAME_CHARACTER = re.compile(r"[A-Za-z0-9_.-]")
 
 
 class Unquotable(HetctlError, ValueError):  # noqa: N818 - as all of this tree
-    """There is no way to write this value in that place."""
+    """There is no way to write this value in that place: the manifest asks for it."""
+
+    exit_code = ExitCode.MANIFEST_INVALID
 
 
 def _refuse_control_characters(text: str, place: str) -> None:
