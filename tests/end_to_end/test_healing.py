@@ -107,11 +107,11 @@ def gang(lab: LabFactory, workplace_beside: WorkplaceFactory, llama_source: Path
 
 
 @pytest.fixture
-def figure(record_property: Callable[[str, object], None]) -> Callable[[str, float], None]:
+def figure(record_testsuite_property: Callable[[str, object], None]) -> Callable[[str, float], None]:
     """Keep how long something took, in the test report and, with `-s`, on the screen."""
 
     def keep(case: str, seconds: float) -> None:
-        record_property(f"healing {case}", f"{seconds:.1f} s")
+        record_testsuite_property(f"healing {case}", f"{seconds:.1f} s")
         print(f"\nhealing {case}: {seconds:.1f} s")  # noqa: T201 - what the figures are read from
 
     return keep
