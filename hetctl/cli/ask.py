@@ -44,7 +44,7 @@ def command(
     The request is made on the node the server stands on, with the server's own key: no port has to be open.
     """
     from hetctl.engine.inquiry import ask, chosen_placement  # noqa: PLC0415 - keeps --help quick
-    from hetctl.resources.provider import Question  # noqa: PLC0415 - as above
+    from hetctl.resources.view import Question  # noqa: PLC0415 - as above
 
     console = surroundings.console
     text = console.stdin.read() if prompt == "-" else prompt

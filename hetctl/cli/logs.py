@@ -7,7 +7,7 @@ import click
 from hetctl.cli.options import Command, host_key_option, manifest_option, output_option
 from hetctl.cli.surroundings import Surroundings
 from hetctl.errors import ExitCode
-from hetctl.resources.provider import JournalLine, JournalSource
+from hetctl.resources.view import JournalLine, JournalSource
 
 
 @click.command(

@@ -11,7 +11,14 @@ from hetctl.engine.plan import Evidence, make_plan
 from hetctl.engine.sessions import Sessions
 from hetctl.errors import HetctlError
 from hetctl.resources.base import Address, Desired, Mark
-from hetctl.resources.provider import DesiredState, NodeObservation, Plan, Provider, Purpose, Survey
+from hetctl.resources.provider import (
+    DesiredState,
+    NodeObservation,
+    Plan,
+    Provider,
+    Purpose,
+    Survey,
+)
 
 
 @dataclass(frozen=True, slots=True)

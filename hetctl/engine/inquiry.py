@@ -13,14 +13,13 @@ from hetctl.engine.parallel import for_each
 from hetctl.engine.sessions import Sessions, opened
 from hetctl.errors import ExitCode, HetctlError, UsageError
 from hetctl.resources.base import Desired
-from hetctl.resources.provider import (
+from hetctl.resources.provider import Provider, Target
+from hetctl.resources.view import (
     Answer,
     JournalLine,
     JournalSource,
     PlacementStatus,
-    Provider,
     Question,
-    Target,
 )
 from hetctl.transport.base import Session
 

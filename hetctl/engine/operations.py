@@ -14,8 +14,13 @@ from hetctl.engine.parallel import for_each
 from hetctl.engine.run import run
 from hetctl.engine.sessions import Sessions, opened
 from hetctl.errors import ExitCode, LockHeld, PlanStale
-from hetctl.resources.base import Action, Mark, Step
-from hetctl.resources.provider import Plan, Provider, Purpose, Target
+from hetctl.resources.base import Action, Mark
+from hetctl.resources.provider import (
+    Plan,
+    Provider,
+    Purpose,
+    Target,
+)
 from hetctl.rules.finding import Severity
 
 
@@ -158,7 +163,6 @@ def _execute(
                 sessions,
                 reporter=reporter,
                 interrupts=noticed,
-                gang_of=gang_of(second.plan),
                 fail_fast=options.fail_fast,
             )
     codes = (*plan_codes(second.plan, options), *report.exit_codes())
@@ -243,9 +247,3 @@ def diff_codes(plan: Plan, allow_unreachable: Iterable[str] = ()) -> tuple[ExitC
     options = ApplyOptions(prune=True, allow_unreachable=frozenset(allow_unreachable))
     codes = plan_codes(plan, options)
     return (*codes, ExitCode.CHANGES_PENDING) if plan.pending else codes
-
-
-def gang_of(plan: Plan) -> Callable[[Step], str]:
-    """Return a function that names what a step is switched together with: its gang, else its resource."""
-    gangs = {change.address: change.gang for change in plan.changes if change.gang is not None}
-    return lambda step: gangs.get(step.address, step.address)

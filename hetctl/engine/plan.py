@@ -18,7 +18,12 @@ from hetctl.resources.base import (
     Reason,
     unknown_change,
 )
-from hetctl.resources.provider import DesiredState, NodeObservation, Plan, Purpose
+from hetctl.resources.provider import (
+    DesiredState,
+    NodeObservation,
+    Plan,
+    Purpose,
+)
 
 Key = tuple[Address, str]
 """A resource on a node: while a placement moves, one address stands on two nodes."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import queue
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hetctl.engine.graph import dependency_order
@@ -56,7 +56,6 @@ def run(
     *,
     reporter: Reporter | None = None,
     interrupts: Interrupts | None = None,
-    gang_of: Callable[[Step], str] = lambda step: step.address,
     fail_fast: bool = False,
 ) -> RunReport:
     """Run `steps` and return what became of each.
@@ -66,16 +65,13 @@ def run(
         sessions: The open sessions; steps of nodes that are unknown there are skipped.
         reporter: Told about everything as it happens.
         interrupts: Where the user's wish to stop arrives.
-        gang_of: What a step that can't be interrupted is switched together with.
         fail_fast: Start nothing new after the first failure, gangs in the middle of a switch excepted.
 
     Raises:
         DependencyCycle: The steps wait for each other in a circle.
         ValueError: Two steps have one name, or one names a step that is not there.
     """
-    return _Run(
-        steps, sessions, reporter or Silent(), interrupts or Interrupts(), gang_of, fail_fast=fail_fast
-    ).go()
+    return _Run(steps, sessions, reporter or Silent(), interrupts or Interrupts(), fail_fast=fail_fast).go()
 
 
 class _Run:
@@ -85,7 +81,6 @@ class _Run:
         sessions: Sessions,
         reporter: Reporter,
         interrupts: Interrupts,
-        gang_of: Callable[[Step], str],
         *,
         fail_fast: bool,
     ) -> None:
@@ -94,7 +89,6 @@ class _Run:
         self._sessions = sessions
         self._reporter = reporter
         self._interrupts = interrupts
-        self._gang_of = gang_of
         self._fail_fast = fail_fast
         self._running: dict[str, tuple[Step, float]] = {}
         self._outcomes: dict[str, StepOutcome] = {}
@@ -204,7 +198,7 @@ class _Run:
         return self._interrupts.count > 0 or (self._fail_fast and failed)
 
     def _continues(self, step: Step) -> bool:
-        return not step.interruptible and self._gang_of(step) in self._switching
+        return not step.interruptible and _switch_of(step) in self._switching
 
     def _start_what_is_ready(self) -> None:
         busy = {node for step, _ in self._running.values() for node in _nodes(step)}
@@ -219,7 +213,7 @@ class _Run:
 
     def _start(self, step: Step) -> None:
         if not step.interruptible:
-            self._switching.add(self._gang_of(step))
+            self._switching.add(_switch_of(step))
         self._running[step.name] = (step, time.monotonic())
         self._reporter.started(step)
         threading.Thread(target=self._work, args=(step,), name=f"hetctl {step.name}", daemon=True).start()
@@ -253,6 +247,10 @@ class _Run:
 
 def _waits_for(step: Step) -> frozenset[str]:
     return step.needs | step.after | step.rescues
+
+
+def _switch_of(step: Step) -> str:
+    return step.switch or step.address
 
 
 def _nodes(step: Step) -> set[str]:

@@ -111,7 +111,6 @@ RESERVED: Final = (
     Reserved("E919", (*_PLACEMENT, "lora"), "adapters are", _REMOVE),
     Reserved("E920", (*_PLACEMENT, "mmproj"), "projector files are", _REMOVE),
     Reserved("E921", (*_PLACEMENT, "overrides"), "tensor overrides are", "use nCpuMoe, or remove it"),
-    Reserved("E922", (*_PLACEMENT, "group"), "groups are", _REMOVE),
     Reserved(
         "E923", (*_PLACEMENT, "replaces"), "taking over from another unit is", "stop and disable it by hand"
     ),
@@ -142,9 +141,6 @@ RESERVED: Final = (
         "choosing nCpuMoe by device is",
         "give one number",
         lambda value: value == "auto" or isinstance(value, dict),
-    ),
-    Reserved(
-        "E932", (*_PLACEMENT, "state"), "stopping a placement is", "remove the placement", _is("stopped")
     ),
     Reserved("E933", (*_PLACEMENT, "server", "tls"), "HTTPS is", "put a reverse proxy in front"),
     Reserved(

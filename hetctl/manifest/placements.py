@@ -222,9 +222,14 @@ class Placement(Section):
     server: Server = key({}, "The HTTP server.", shown="see below")
     rpc: Rpc = key({}, "Traffic to workers.", shown="see below")
     ready: Ready = key({}, "When it counts as ready.", shown="see below")
-    state: Literal["running", "stopped"] = key("running", "Whether it runs.")
+    state: Literal["running", "stopped"] = key(
+        "running", "Whether it runs. A stopped one stays installed; nothing of it is started."
+    )
     group: Name | None = key(
-        None, "Members of a group may share cards; one of them runs at a time.", shown="none"
+        None,
+        "Members of a group may share cards and ports; one runs at a time, which one is up to "
+        "`hetctl switch`.",
+        shown="none",
     )
     replaces: Replaces | None = key(
         None, "Something to stop and disable when this takes over.", shown="nothing"

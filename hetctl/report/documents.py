@@ -28,7 +28,8 @@ from hetctl.report.parts import (
     StepPart,
 )
 from hetctl.resources.base import Step
-from hetctl.resources.provider import Answer, JournalLine, JournalSource, Plan
+from hetctl.resources.provider import Plan
+from hetctl.resources.view import Answer, JournalLine, JournalSource
 
 
 class Document(Part):

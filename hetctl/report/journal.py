@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from hetctl.report.terminal import Terminal
-from hetctl.resources.provider import JournalLine, JournalSource
+from hetctl.resources.view import JournalLine, JournalSource
 
 
 def journal_line(source: JournalSource, line: JournalLine, terminal: Terminal) -> str:

@@ -12,7 +12,7 @@ from hetctl.errors import HetctlError
 from hetctl.report.errors import error_text
 from hetctl.report.figures import columns, duration
 from hetctl.report.terminal import Terminal
-from hetctl.resources.provider import Endpoint
+from hetctl.resources.view import Endpoint
 
 ORDER = (Result.DONE, Result.FAILED, Result.GATE, Result.STOPPED, Result.SKIPPED, Result.NOT_REACHED)
 """How results are counted in the closing line; all but the first three only when there are any."""

@@ -12,13 +12,11 @@ from hetctl.errors import HetctlError, ManifestInvalid, Position
 from hetctl.resources.base import Change, Reason
 from hetctl.resources.provider import (
     DeviceRow,
-    Endpoint,
     GangSummary,
     Gate,
-    MemberStatus,
-    PlacementStatus,
     Plan,
 )
+from hetctl.resources.view import Endpoint, MemberStatus, PlacementStatus
 from hetctl.rules.finding import Finding
 
 

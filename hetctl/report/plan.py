@@ -9,7 +9,13 @@ from hetctl.engine.plan import PlanCounts, count
 from hetctl.report.figures import columns, counted, estimate, gibibytes, mebibytes
 from hetctl.report.terminal import Terminal
 from hetctl.resources.base import Action, Change, Cost, Reason
-from hetctl.resources.provider import DeviceRow, GangSummary, Gate, Plan, Purpose
+from hetctl.resources.provider import (
+    DeviceRow,
+    GangSummary,
+    Gate,
+    Plan,
+    Purpose,
+)
 from hetctl.rules.finding import Finding, Severity
 
 SIGNS = {

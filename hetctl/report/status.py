@@ -6,7 +6,7 @@ from hetctl.engine.inquiry import StatusResult
 from hetctl.report.figures import columns
 from hetctl.report.outcome import endpoints_text
 from hetctl.report.terminal import Terminal
-from hetctl.resources.provider import Health
+from hetctl.resources.view import Health
 
 
 def status_text(status: StatusResult, terminal: Terminal) -> str:

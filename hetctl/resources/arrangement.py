@@ -6,7 +6,7 @@ What the manifest leaves open, a worker's port for one, is decided once, recorde
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from hetctl.errors import Position
@@ -60,6 +60,8 @@ class Inputs:
         scripts: Content of the scripts that units run, by name.
         operator: Reads the operator's machine; called only when it has to compile.
         secret: Resolves a secret reference.
+        states: By placement `running` or `stopped`, where a command asks for something else than the
+            manifest and the nodes say.
     """
 
     resolved: Resolved
@@ -70,6 +72,7 @@ class Inputs:
     scripts: Mapping[str, str]
     operator: Callable[[], NodeFacts]
     secret: Callable[[SecretRef], str]
+    states: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def cluster(self) -> str:

@@ -195,6 +195,7 @@ class Step:
         also: Other nodes whose sessions it uses, kept busy as well (a copy from node to node).
         rescues: Names of steps. It runs only when one of them began and not all succeeded, once all have
             ended; otherwise it is not needed and nobody hears of it.
+        switch: What it is switched together with; its resource alone when empty.
     """
 
     name: str
@@ -206,6 +207,7 @@ class Step:
     interruptible: bool = True
     also: frozenset[str] = frozenset()
     rescues: frozenset[str] = frozenset()
+    switch: str = ""
 
 
 class Kind(Protocol):

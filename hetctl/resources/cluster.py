@@ -15,6 +15,7 @@ from hetctl.manifest import load
 from hetctl.manifest.references import Resolved, resolve
 from hetctl.manifest.secrets import SecretRef
 from hetctl.resources import inspection, scripts, summary
+from hetctl.resources.activity import runs
 from hetctl.resources.arrangement import Inputs, ModelShape
 from hetctl.resources.base import Action, Address, Change, Desired, Kind, Mark, Step, StepContext, digest
 from hetctl.resources.compiling import CompileOrder, compile_build, jobs_for
@@ -25,16 +26,11 @@ from hetctl.resources.headers import ModelFiles
 from hetctl.resources.member import recorded_nodes
 from hetctl.resources.provider import (
     Access,
-    Answer,
     DesiredState,
     GangSummary,
-    JournalLine,
-    JournalSource,
     NodeObservation,
-    PlacementStatus,
     Plan,
     Purpose,
-    Question,
     Survey,
     Target,
 )
@@ -42,6 +38,13 @@ from hetctl.resources.reading import NodeReading, observe_node, read_node
 from hetctl.resources.registry import KINDS
 from hetctl.resources.steps import CompileStep, expand
 from hetctl.resources.topology import LOOPBACK
+from hetctl.resources.view import (
+    Answer,
+    JournalLine,
+    JournalSource,
+    PlacementStatus,
+    Question,
+)
 from hetctl.resources.work import Work, owned_paths
 from hetctl.rules.files import check_files
 from hetctl.rules.layer_counts import check_layer_counts
@@ -86,6 +89,7 @@ class ClusterProvider:
         access: How nodes may be reached.
         workstation: The operator's machine.
         models: Describes the model files there.
+        states: By placement `running` or `stopped`, where that is asked for instead of what would follow.
     """
 
     manifest: Path
@@ -93,6 +97,7 @@ class ClusterProvider:
     access: Access
     workstation: Workstation
     models: ModelFiles
+    states: Mapping[str, str] = field(default_factory=dict)
     _known: _Slots = field(default_factory=_Slots)
 
     @property
@@ -226,6 +231,7 @@ class ClusterProvider:
                 scripts={name: scripts.source(name) for name in scripts.SCRIPTS},
                 operator=self._operator_facts,
                 secret=self._secret,
+                states=self.states,
             )
         )
         self._known.state = state
@@ -370,6 +376,8 @@ class ClusterProvider:
             if change.kind != "worker" or change.desired is None or change.action is Action.REMOVE:
                 continue
             spec = change.desired.spec
+            if not runs(spec):
+                continue
             guarded = any(address.startswith("firewall/") for address in change.desired.depends_on)
             strangers = [
                 node

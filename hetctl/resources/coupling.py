@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from hetctl.resources.activity import runs
 from hetctl.resources.base import Action, Address, Change, Cost, Reason
 
 
@@ -26,11 +27,15 @@ def couple(changes: Sequence[Change]) -> list[Change]:
             culprits.setdefault(change.gang, change)
     blocked = {change.gang for change in moved if change.action is Action.BLOCKED and change.gang is not None}
     return [
-        _restart(change, _short(culprits[change.gang]))
-        if change.action is Action.NONE and change.gang is not None and change.gang in culprits
+        _restart(change, _short(culprits[str(change.gang)]))
+        if change.action is Action.NONE and change.gang in culprits and _runs(change)
         else _held(change, blocked)
         for change in moved
     ]
+
+
+def _runs(change: Change) -> bool:
+    return change.desired is None or runs(change.desired.spec)
 
 
 def _held(change: Change, blocked: set[str]) -> Change:
@@ -48,7 +53,7 @@ def _held(change: Change, blocked: set[str]) -> Change:
 
 
 def _restarted_under(change: Change, replaced: set[Address]) -> Change:
-    if change.action is not Action.NONE or change.gang is None:
+    if change.action is not Action.NONE or change.gang is None or not _runs(change):
         return change
     below = next((address for address in change.depends_on if address in replaced), None)
     return change if below is None else _restart(change, f"{below} is replaced", Cost.MODEL_RELOAD)

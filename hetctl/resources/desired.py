@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from hetctl.facts.node import NodeFacts
 from hetctl.manifest.references import DeviceKind, ResolvedPlacement
+from hetctl.resources.activity import group_findings, in_state, makes_way, running_placements
 from hetctl.resources.arrangement import Inputs, listen_address, source_address, topologies
 from hetctl.resources.base import Desired
 from hetctl.resources.compiling import rpc_protocol
@@ -21,8 +22,9 @@ from hetctl.resources.desired_process import (
 )
 from hetctl.resources.firewall import PortRule
 from hetctl.resources.member import member_address, recorded_nodes
-from hetctl.resources.provider import DesiredState, Endpoint
+from hetctl.resources.provider import DesiredState
 from hetctl.resources.topology import LOOPBACK, Topology
+from hetctl.resources.view import Endpoint
 from hetctl.rules import cards, readiness
 from hetctl.rules.finding import Finding
 from hetctl.rules.known_issues import known_issue_findings
@@ -45,7 +47,8 @@ def desired_state(inputs: Inputs) -> DesiredState:
     found.findings += [finding for decision in builds.values() for finding in decision.findings]
     found.resources += [_member(inputs, node) for node in inputs.resolved.nodes]
     placements = list(inputs.resolved.placements.values())
-    arranged = topologies(inputs)
+    arranged, running = topologies(inputs), running_placements(inputs)
+    found.findings += group_findings(inputs, running)
     for build, node in dict.fromkeys(
         (item.build, node) for item in placements for node in arranged[item.name].nodes
     ):
@@ -53,7 +56,8 @@ def desired_state(inputs: Inputs) -> DesiredState:
     for model, node in dict.fromkeys((item.model, item.head) for item in placements):
         found.resources.append(model_resource(inputs, model, node))
     for item in placements:
-        _placement(inputs, item, arranged[item.name], builds[item.build], found)
+        binaries = Binaries(builds[item.build], rpc_protocol(inputs.rpc_headers[item.build]))
+        _placement(inputs, item, arranged[item.name], binaries, found, running=running)
     found.findings += _node_findings(inputs, found.resources)
     return DesiredState(
         resources=tuple(found.resources), findings=tuple(found.findings), endpoints=tuple(found.endpoints)
@@ -125,11 +129,12 @@ def _placement(
     inputs: Inputs,
     item: ResolvedPlacement,
     topology: Topology,
-    decision: BuildDecision,
+    binaries: Binaries,
     found: _Collected,
+    *,
+    running: frozenset[str],
 ) -> None:
-    protocol = rpc_protocol(inputs.rpc_headers[item.build])
-    binaries = Binaries(decision, protocol)
+    runs = item.name in running
     guarded: dict[str, list[PortRule]] = {}
     for worker in topology.workers:
         if worker.node != item.head and item.placement.rpc.exposure == "firewall":
@@ -138,16 +143,23 @@ def _placement(
     if item.placement.server.allow_from:
         rule = PortRule(item.port, tuple(item.placement.server.allow_from))
         guarded.setdefault(item.head, []).append(rule)
-    firewalls = {node: firewall_resource(inputs, item, node, rules) for node, rules in guarded.items()}
+    # A port that nobody serves is left to whoever may use it: another member of the group, say.
+    firewalls = {
+        node: firewall_resource(inputs, item, node, rules if runs else ()) for node, rules in guarded.items()
+    }
     found.resources += firewalls.values()
-    workers = [
-        worker_resource(inputs, item, worker, binaries, firewalls.get(worker.node))
-        for worker in topology.workers
+    processes = [
+        *(
+            worker_resource(inputs, item, worker, binaries, firewalls.get(worker.node))
+            for worker in topology.workers
+        ),
+        server_resource(inputs, item, topology, binaries, firewalls.get(item.head)),
     ]
-    found.resources += workers
-    found.resources.append(server_resource(inputs, item, topology, binaries, firewalls.get(item.head)))
-    found.endpoints.append(_endpoint(inputs, item))
-    found.findings += _findings(inputs, item, topology, decision)
+    first = makes_way(inputs, item, running)
+    found.resources += [in_state(each, runs=runs, after=first) for each in processes]
+    if runs:
+        found.endpoints.append(_endpoint(inputs, item))
+    found.findings += _findings(inputs, item, topology, binaries.decision)
 
 
 def _endpoint(inputs: Inputs, item: ResolvedPlacement) -> Endpoint:

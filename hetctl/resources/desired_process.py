@@ -202,6 +202,7 @@ def worker_resource(
             "listen": inputs.position("nodes", worker.node, "rpcAddress"),
             "threads": inputs.position("nodes", worker.node, "cpuWorkers", worker.part),
             "head": inputs.position(*where, "server", "node"),
+            "state": inputs.position(*where, "state"),
         },
     )
 
@@ -423,7 +424,7 @@ def _explain(
     found |= {f"settings.kvCache.{key}": inputs.position(*where, "kvCache", key) for key in ("k", "v")}
     layers = settings["layers"]
     found |= {f"settings.layers.{key}": inputs.position(*where, "layers", key) for key in layers}
-    found |= {key: inputs.position(*where, key) for key in ("model", "alias", "env")}
+    found |= {key: inputs.position(*where, key) for key in ("model", "alias", "env", "state")}
     found |= {key: inputs.position(*where, "server", key) for key in ("port", "listen")}
     found["api-keys"] = inputs.position(*where, "server", "apiKeys")
     found["build"] = inputs.position("builds", decision.name)

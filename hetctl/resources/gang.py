@@ -12,7 +12,8 @@ from dataclasses import replace
 
 from hetctl.errors import HetctlError, OperationFailed
 from hetctl.resources import marks, proof
-from hetctl.resources.base import Change, Mark, StepContext
+from hetctl.resources.activity import runs
+from hetctl.resources.base import Change, Desired, Mark, StepContext
 from hetctl.resources.process import process_objects
 from hetctl.resources.scripts import source_of
 from hetctl.resources.work import Work, begin, finish, put_text, systemd, take_unit_away, wanted
@@ -42,7 +43,7 @@ def start_worker(work: Work, context: StepContext, change: Change) -> None:
     session, spec = context.sessions[change.node], wanted(change).spec
     begin(work, session, change)
     _stop_unit(session, spec["unit"])  # one whose mark was lost may still run as it was
-    made = _write_scripts(session, spec["support_files"]) | _write_unit(session, spec)
+    made, _ = _write(session, wanted(change))
     systemd(session, "daemon-reload")
     systemd(session, "enable", spec["unit"])
     _start_unit(session, spec["unit"], deadline=WORKER_START_DEADLINE)
@@ -56,18 +57,40 @@ def prove_exposure(context: StepContext, change: Change, bystander: str) -> None
     proof.prove_closed(context.sessions[bystander], spec["listen"], spec["port"])
 
 
+def rest_member(work: Work, context: StepContext, change: Change) -> None:
+    """Write a worker or server that is declared stopped, ready to start, and see that it does not run."""
+    session, desired = context.sessions[change.node], wanted(change)
+    spec = desired.spec
+    begin(work, session, change)
+    made, fingerprints = _write(session, desired)
+    systemd(session, "daemon-reload")
+    _stop_unit(session, spec["unit"])
+    systemd(session, "disable", spec["unit"])
+    facts = {"secrets": fingerprints}
+    finish(work, session, change, objects=process_objects(spec, made), facts=facts)
+
+
+def _write(session: Session, desired: Desired) -> tuple[dict[str, Mapping[str, Json]], dict[str, Json]]:
+    """Write the files of a worker or server; return their states by path and its secrets' fingerprints."""
+    spec = desired.spec
+    made = _write_scripts(session, spec["support_files"])
+    fingerprints: dict[str, Json] = {}
+    for name, path in sorted(spec.get("secret_files", {}).items()):
+        _keep_secret(session, path)
+        made[path], fingerprints[name] = _put_secret(session, path, desired.secrets[name])
+    made |= _write_unit(session, spec)
+    if "watch" in spec:
+        made |= _write_watch(session, spec)
+    return made, fingerprints
+
+
 def start_server(work: Work, context: StepContext, change: Change) -> None:
     """Write and start a server, and prove that the placement does what it is for."""
     session, desired = context.sessions[change.node], wanted(change)
     spec = desired.spec
     begin(work, session, change)
     _stop_unit(session, spec["unit"])
-    made = _write_scripts(session, spec["support_files"])
-    fingerprints: dict[str, Json] = {}
-    for name, path in sorted(spec["secret_files"].items()):
-        _keep_secret(session, path)
-        made[path], fingerprints[name] = _put_secret(session, path, desired.secrets[name])
-    made |= _write_unit(session, spec) | _write_watch(session, spec)
+    made, fingerprints = _write(session, desired)
     systemd(session, "daemon-reload")
     systemd(session, "enable", spec["unit"])
     within = float(spec["ready"]["within"])
@@ -110,6 +133,9 @@ def go_back(work: Work, context: StepContext, members: Sequence[Change]) -> None
     try:
         for mark in sorted(old, key=lambda mark: mark.kind != "worker"):
             _restore(context, mark)
+        for change in [*heads, *workers]:
+            if change.mark is None:
+                _disable(context.sessions[change.node], str(wanted(change).spec["unit"]))
     except HetctlError:
         for change in [*heads, *workers]:
             stop_member(work, context, change)
@@ -130,9 +156,11 @@ def _restore(context: StepContext, mark: Mark) -> None:
     for path in spec.get("secret_files", {}).values():
         made[path] = _take_secret_back(session, path)
     systemd(session, "daemon-reload")
-    systemd(session, "enable", spec["unit"])
+    systemd(session, "enable" if runs(spec) else "disable", spec["unit"])
     learned: Mapping[str, Json]
-    if mark.kind == "worker":
+    if not runs(spec):
+        learned = {}
+    elif mark.kind == "worker":
         _start_unit(session, spec["unit"], deadline=WORKER_START_DEADLINE)
         learned = proof.prove_worker(session, spec, deadline=WORKER_START_DEADLINE)
     else:

@@ -12,21 +12,21 @@ from typing import Any
 from hetctl.errors import DeadlineExceeded, HetctlError, OperationFailed
 from hetctl.manifest.references import DeviceKind, Resolved
 from hetctl.resources import layout, proof
+from hetctl.resources.activity import runs
 from hetctl.resources.base import Desired
 from hetctl.resources.gang import api_of
-from hetctl.resources.provider import (
+from hetctl.resources.provider import DesiredState, Survey
+from hetctl.resources.reading import NodeReading
+from hetctl.resources.topology import worker_address
+from hetctl.resources.view import (
     Answer,
-    DesiredState,
     Health,
     JournalLine,
     JournalSource,
     MemberStatus,
     PlacementStatus,
     Question,
-    Survey,
 )
-from hetctl.resources.reading import NodeReading
-from hetctl.resources.topology import worker_address
 from hetctl.resources.watch import RESTARTING
 from hetctl.transport.base import Json, Session
 
@@ -140,6 +140,8 @@ def _member(item: Desired, survey: Survey, parts: Mapping[str, Mapping[str, Memb
     active, unit = state.unit.get("active"), state.unit
     if not state.marked:
         return MemberStatus(item.address, item.node, Health.ABSENT, "never applied")
+    if not runs(item.spec) and active in ("inactive", "failed"):
+        return MemberStatus(item.address, item.node, Health.STOPPED, "stopped, as declared")
     restarts = int(unit.get("restarts") or 0)
     detail = f"{unit.get('active')} ({unit.get('sub')}), process {unit.get('main_pid') or '-'}"
     detail += f", {restarts} restarts" if restarts else ""

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from hetctl.resources import layout
+from hetctl.resources.activity import runs
 from hetctl.resources.base import Action, Change, Desired, Observed, Reason
 from hetctl.transport import quoting
 from hetctl.transport.base import Json
@@ -19,7 +20,7 @@ def unless_in_the_way(change: Change, desired: Desired, observed: Observed) -> C
     """
     if observed.unknown:
         return change
-    if owner := foreign_listener(desired, observed):
+    if runs(desired.spec) and (owner := foreign_listener(desired, observed)):
         why, fix = f"port {desired.spec['port']} belongs to {describe_owner(owner)}", stop_command(owner)
     elif paths := foreign_drop_ins(observed):
         why = f"{desired.spec['unit']} is changed by {', '.join(paths)}"

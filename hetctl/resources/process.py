@@ -6,6 +6,7 @@ import hashlib
 import hmac
 from collections.abc import Mapping
 
+from hetctl.resources.activity import runs
 from hetctl.resources.base import Desired, Observed, Reason
 from hetctl.resources.obstacles import describe_owner
 from hetctl.resources.unit import file_drift, unit_drift
@@ -42,7 +43,7 @@ def process_drift(observed: Observed) -> list[Reason]:
         return []
     spec = observed.mark.spec
     reasons: list[Reason] = []
-    running = True
+    running = meant = runs(spec)
     for item, state in zip(observed.mark.objects, observed.states, strict=False):
         if is_of_watch(spec, item):
             continue
@@ -50,8 +51,14 @@ def process_drift(observed: Observed) -> list[Reason]:
             case "file":
                 reasons += file_drift(item["path"], state, item.get("expect") or {})
             case "unit":
-                found = unit_drift(item["name"], state, executable=spec["executable"])
-                running = not found
+                found = unit_drift(
+                    item["name"],
+                    state,
+                    executable=spec["executable"] if meant else "",
+                    enabled="enabled" if meant else "disabled",
+                    runs=meant,
+                )
+                running = meant and not found
                 reasons += found
             case "listener":
                 reasons += [] if not running else _listening(spec, state)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from hetctl.resources import marks
+from hetctl.resources.activity import cost_of
 from hetctl.resources.base import Change, Cost, Desired, Mark, Observed, Reason, changed_keys
 from hetctl.resources.comparison import change_for, removal
 from hetctl.resources.obstacles import unless_in_the_way
@@ -44,12 +45,13 @@ class ServerKind:
         settings = desired.spec["settings"]
         total = settings["context"] * settings["slots"]
         drift = [*process_drift(observed), *secret_drift(desired, observed)]
+        cost = Cost.NOTHING if _may_keep_running(desired, observed, drift) else Cost.MODEL_RELOAD
         change = change_for(
             desired,
             observed,
             drift=[*drift, *watch_drift(observed)],
-            cost=Cost.NOTHING if _may_keep_running(desired, observed, drift) else Cost.MODEL_RELOAD,
-            create_cost=Cost.MODEL_RELOAD,
+            cost=cost_of(desired, observed.mark, cost),
+            create_cost=cost_of(desired, None, Cost.MODEL_RELOAD),
             rendered=RENDERED,
             details=(f"-c {total} ({settings['slots']} slots x {settings['context']})",),
         )

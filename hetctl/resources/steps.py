@@ -7,11 +7,12 @@ stop, and what it no longer needs goes last.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from hetctl.resources import gang, work
+from hetctl.resources.activity import runs
 from hetctl.resources.base import Action, Change, Cost, Step, StepContext
-from hetctl.resources.work import Work
+from hetctl.resources.work import Work, wanted
 
 MAKE: Mapping[str, tuple[str, Callable[[Work, StepContext, Change], None]]] = {
     "member": ("record", work.record_member),
@@ -85,8 +86,7 @@ def expand(
         change.gang for change in [*made, *removed] if change.kind in PROCESSES and change.gang is not None
     )
     prepared = {step.address: step.name for step in steps}
-    for name in gangs:
-        members = [change for change in chosen if change.gang == name and change.kind in PROCESSES]
+    for members in _switched_together([change for change in chosen if change.kind in PROCESSES]):
         steps += _switch(shared, members, prepared, recorded, bystanders)
     steps += _collections(shared, made, steps)
     steps += _removals(shared, removed, {step.name for step in steps}, gangs=list(gangs), chosen=chosen)
@@ -151,6 +151,21 @@ def _bind(
     return run
 
 
+def _switched_together(processes: Sequence[Change]) -> list[list[Change]]:
+    """Return the changes of workers and servers by switch: a placement, and those it takes the place of."""
+    gangs = {change.address: str(change.gang) for change in processes}
+    switch_of = {gang: gang for gang in gangs.values()}
+    for change in processes:
+        for address in change.desired.depends_on if change.desired is not None else ():
+            if address in gangs:
+                one, other = switch_of[gangs[address]], switch_of[str(change.gang)]
+                switch_of = {gang: one if name == other else name for gang, name in switch_of.items()}
+    return [
+        [change for change in processes if switch_of[str(change.gang)] == name]
+        for name in dict.fromkeys(switch_of.values())
+    ]
+
+
 def _switch(
     shared: Work,
     members: Sequence[Change],
@@ -158,22 +173,25 @@ def _switch(
     recorded: Mapping[str, str],
     bystanders: Mapping[str, str],
 ) -> list[Step]:
-    """Return the steps of one gang: stop the head, stop the workers, start and prove them, then the head."""
-    starting = [change for change in members if change.action is not Action.REMOVE]
+    """Return the steps of one switch: stop heads, then workers; start and prove workers, then heads.
+
+    What is declared stopped is written without being started, after those that take its place run.
+    """
+    kept = [change for change in members if change.action is not Action.REMOVE]
+    starting = [change for change in kept if runs(wanted(change).spec)]
+    resting = [change for change in kept if change not in starting]
     before = frozenset(
         [
-            *(
-                prepared[address]
-                for change in starting
-                for address in change.depends_on
-                if address in prepared
-            ),
-            *(recorded[change.node] for change in starting if change.node in recorded),
+            *(prepared[address] for change in kept for address in change.depends_on if address in prepared),
+            *(recorded[change.node] for change in kept if change.node in recorded),
         ]
     )
     if all(change.cost is Cost.NOTHING for change in members):
-        return [_step(shared, "prove", change, gang.reprove_server, before) for change in starting]
-    standing = [change for change in members if change.mark is not None]
+        return [
+            *(_step(shared, "prove", change, gang.reprove_server, before) for change in starting),
+            *(_step(shared, "rest", change, gang.rest_member, before) for change in resting),
+        ]
+    standing = [change for change in members if change.mark is not None and runs(change.mark.spec)]
     heads = [change for change in standing if change.kind == "server"]
     workers = [change for change in standing if change.kind == "worker"]
     steps = [_step(shared, "stop", change, gang.stop_member, before) for change in heads]
@@ -202,7 +220,10 @@ def _switch(
         for change in starting
         if change.kind == "server"
     ]
-    return [*steps, *_rescue(shared, members, steps)]
+    started = frozenset(step.name for step in steps) | before
+    steps += [_step(shared, "rest", change, gang.rest_member, started) for change in resting]
+    steps += _rescue(shared, members, steps)
+    return [replace(step, switch=str(members[0].gang)) for step in steps]
 
 
 def _rescue(shared: Work, members: Sequence[Change], switch: Sequence[Step]) -> list[Step]:
@@ -210,7 +231,7 @@ def _rescue(shared: Work, members: Sequence[Change], switch: Sequence[Step]) -> 
     heads = [change for change in members if change.kind == "server" and change.action is not Action.REMOVE]
     if not heads:
         return []
-    head = heads[0]
+    head = max(heads, key=lambda change: runs(wanted(change).spec))
 
     def run(context: StepContext) -> None:
         gang.go_back(shared, context, members)

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from hetctl.manifest.references import Resolved
+from hetctl.resources.activity import runs
 from hetctl.resources.arrangement import ModelShape
 from hetctl.resources.base import Action, Change, Cost
 from hetctl.resources.card_table import card_rows, free_memory
@@ -55,12 +56,15 @@ def _summary(
     if item is not None and item.model in shapes and action is not Action.REMOVE and cost is not Cost.NOTHING:
         size = shapes[item.model].size
         seconds = round(SECONDS_PER_START + size / BYTES_PER_SECOND)
+    outage = cost.value if restarting else ""
+    if any(change.desired is not None and not runs(change.desired.spec) for change in members):
+        seconds, outage = None, "stopped until it is started again" if restarting else ""
     return GangSummary(
         placement=name,
         action=action,
         position=resolved.cluster.source.position(("placements", name)) if item is not None else None,
         reasons=reasons,
-        outage=cost.value if restarting else "",
+        outage=outage,
         cost=cost,
         seconds=seconds,
     )

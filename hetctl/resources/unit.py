@@ -214,7 +214,12 @@ def render_companion(
 
 
 def unit_drift(
-    unit: str, state: Mapping[str, Json], *, executable: str = "", enabled: str = "enabled"
+    unit: str,
+    state: Mapping[str, Json],
+    *,
+    executable: str = "",
+    enabled: str = "enabled",
+    runs: bool = True,
 ) -> list[Reason]:
     """Return how a running unit differs from one that was just applied.
 
@@ -223,6 +228,7 @@ def unit_drift(
         state: The agent's answer for it.
         executable: What its main process must run; empty when that is not checked.
         enabled: How its enablement is called: `static` for one that another unit starts.
+        runs: Whether it is meant to run.
     """
     reasons: list[str] = []
     load = state.get("load")
@@ -234,7 +240,10 @@ def unit_drift(
         reasons.append(f"{unit} is {state.get('enabled') or 'not enabled'}")
     if state.get("need_reload"):
         reasons.append(f"{unit} was edited and not reloaded")
-    if state.get("active") != "active":
+    if not runs:
+        if state.get("active") not in ("inactive", "failed"):
+            reasons.append(f"{unit} is {state.get('active')} and should not run")
+    elif state.get("active") != "active":
         reasons.append(f"{unit} is {state.get('active') or 'not running'}")
     elif executable and state.get("exe") != executable:
         found = state.get("exe") or "an unreadable program"

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from hetctl.resources import layout
+from hetctl.resources.activity import runs
 from hetctl.resources.base import Observed, Reason
 from hetctl.resources.unit import file_drift, render_companion, unit_drift
 from hetctl.transport.base import Json
@@ -141,5 +142,5 @@ def watch_drift(observed: Observed) -> list[Reason]:
         if item["type"] == "file":
             reasons += file_drift(item["path"], state, item.get("expect") or {})
         else:
-            reasons += unit_drift(item["name"], state, enabled="static")
+            reasons += unit_drift(item["name"], state, enabled="static", runs=runs(observed.mark.spec))
     return reasons

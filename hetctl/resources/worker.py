@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from hetctl.resources.activity import cost_of
 from hetctl.resources.base import Change, Cost, Desired, Mark, Observed
 from hetctl.resources.comparison import change_for, removal
 from hetctl.resources.obstacles import unless_in_the_way
@@ -28,8 +29,8 @@ class WorkerKind:
             desired,
             observed,
             drift=process_drift(observed),
-            cost=Cost.MODEL_RELOAD,
-            create_cost=Cost.SERVICE_RESTART,
+            cost=cost_of(desired, observed.mark, Cost.MODEL_RELOAD),
+            create_cost=cost_of(desired, None, Cost.SERVICE_RESTART),
             rendered=RENDERED,
             details=(
                 f"{desired.spec['listen']}:{desired.spec['port']}  {', '.join(desired.spec['devices'])}",

@@ -9,7 +9,8 @@ import pytest
 
 from hetctl.errors import ExitCode
 from hetctl.resources.base import Step, StepContext
-from hetctl.resources.provider import DesiredState, Endpoint, Gate
+from hetctl.resources.provider import DesiredState, Gate
+from hetctl.resources.view import Endpoint
 from tests.cli.commands import Bench, bench
 from tests.engine.toy import cluster_of, redeclared, toy
 

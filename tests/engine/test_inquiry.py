@@ -5,7 +5,12 @@ import pytest
 from hetctl.engine.inquiry import ask, chosen_placement, logs, status
 from hetctl.engine.operations import ApplyOptions, apply
 from hetctl.errors import ExitCode, NodeUnreachable, UsageError, worst
-from hetctl.resources.provider import Health, JournalLine, JournalSource, Question
+from hetctl.resources.view import (
+    Health,
+    JournalLine,
+    JournalSource,
+    Question,
+)
 from tests.engine.toy import ToyCluster, Yes, cluster_of, toy
 
 

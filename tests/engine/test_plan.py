@@ -8,7 +8,12 @@ from hetctl.engine.operations import ApplyOptions, apply
 from hetctl.engine.plan import count
 from hetctl.engine.sessions import opened
 from hetctl.resources.base import Action, Mark
-from hetctl.resources.provider import DesiredState, Gate, Plan, Purpose
+from hetctl.resources.provider import (
+    DesiredState,
+    Gate,
+    Plan,
+    Purpose,
+)
 from tests.engine.toy import ToyCluster, Yes, cluster_of, redeclared, toy
 
 

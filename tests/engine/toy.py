@@ -23,22 +23,24 @@ from hetctl.resources.base import (
     digest,
 )
 from hetctl.resources.provider import (
-    Answer,
     DesiredState,
     DeviceRow,
-    Endpoint,
     GangSummary,
+    NodeObservation,
+    Plan,
+    Purpose,
+    Survey,
+    Target,
+)
+from hetctl.resources.view import (
+    Answer,
+    Endpoint,
     Health,
     JournalLine,
     JournalSource,
     MemberStatus,
-    NodeObservation,
     PlacementStatus,
-    Plan,
-    Purpose,
     Question,
-    Survey,
-    Target,
 )
 
 WRITING = {"lock", "prepare", "make", "unmake"}

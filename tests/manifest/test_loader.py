@@ -86,8 +86,8 @@ def test_all_stages_report_at_once() -> None:
     text = EXAMPLE_BASE.replace("gemma, devices", "gema, devices").replace(
         "name: den", "name: den\nname: attic"
     )
-    text += "  code: {model: gemma, devices: [atlas/fast], contxt: 1, state: stopped}\n"
-    assert _codes(text) == ["E007", "E207", "E101", "E932"]
+    text += "  code: {model: gemma, devices: [atlas/fast], contxt: 1, mmproj: m.gguf, state: stopped}\n"
+    assert _codes(text) == ["E007", "E207", "E101", "E920"]
 
 
 def test_unreadable_parts_keep_cross_checks_quiet(tmp_path: Path) -> None:

@@ -7,7 +7,13 @@ from dataclasses import replace
 from hetctl.errors import Position
 from hetctl.report.figures import GIB
 from hetctl.resources.base import Action, Change, Cost, Mark, Reason
-from hetctl.resources.provider import DeviceRow, GangSummary, Gate, Plan, Purpose
+from hetctl.resources.provider import (
+    DeviceRow,
+    GangSummary,
+    Gate,
+    Plan,
+    Purpose,
+)
 from hetctl.rules.finding import Finding, Severity
 
 GROWN = Reason("context 16384 -> 32768", Position("cluster.yaml", 31, 14))

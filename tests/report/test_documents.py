@@ -22,7 +22,7 @@ from hetctl.report.documents import (
 )
 from hetctl.report.schemas import SCHEMAS, schema_text
 from hetctl.report.validation import ValidationDocument
-from hetctl.resources.provider import Answer, JournalLine, JournalSource
+from hetctl.resources.view import Answer, JournalLine, JournalSource
 from tests.engine.toy import Yes, cluster_of, toy
 from tests.report.sample import TROUBLE
 

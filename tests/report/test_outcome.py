@@ -10,7 +10,7 @@ from hetctl.errors import OperationFailed
 from hetctl.report.outcome import curl, endpoints_text, outcome_text
 from hetctl.report.terminal import PLAIN, Terminal
 from hetctl.resources.base import Step
-from hetctl.resources.provider import Endpoint
+from hetctl.resources.view import Endpoint
 
 
 def step(name: str, node: str = "atlas") -> Step:

@@ -8,7 +8,12 @@ import pytest
 
 from hetctl.report.plan import plan_text
 from hetctl.report.terminal import PLAIN, Terminal
-from hetctl.resources.provider import DeviceRow, GangSummary, Plan, Purpose
+from hetctl.resources.provider import (
+    DeviceRow,
+    GangSummary,
+    Plan,
+    Purpose,
+)
 from tests.report.sample import SAMPLE, TROUBLE
 
 GOLDEN = Path(__file__).parent / "golden"

@@ -4,7 +4,12 @@ from hetctl.engine.inquiry import StatusResult
 from hetctl.errors import NodeUnreachable
 from hetctl.report.status import status_text
 from hetctl.report.terminal import PLAIN
-from hetctl.resources.provider import Endpoint, Health, MemberStatus, PlacementStatus
+from hetctl.resources.view import (
+    Endpoint,
+    Health,
+    MemberStatus,
+    PlacementStatus,
+)
 
 RESULT = StatusResult(
     "den",

@@ -75,6 +75,7 @@ class Den:
         marks: What nodes remember.
         sources: For each head where its packets to each destination come from.
         operator: Reads the operator's machine.
+        states: What a command asks of placements.
     """
 
     directory: Path
@@ -85,6 +86,7 @@ class Den:
     marks: Sequence[Mark] = ()
     sources: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     operator: Callable[[], NodeFacts] = machine
+    states: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def inputs(self) -> Inputs:
@@ -103,6 +105,7 @@ class Den:
             scripts={name: f"print({name!r})\n" for name in SCRIPTS},
             operator=self.operator,
             secret=_secret,
+            states=self.states,
         )
 
     def survey(self, nodes: Mapping[str, Any]) -> Survey:

@@ -10,7 +10,12 @@ from hetctl.errors import ManifestInvalid
 from hetctl.fit.model import Model, read_model
 from hetctl.resources import headers
 from hetctl.resources.cluster import ClusterProvider, load_cluster
-from hetctl.resources.provider import Access, Plan, Purpose, Survey
+from hetctl.resources.provider import (
+    Access,
+    Plan,
+    Purpose,
+    Survey,
+)
 from tests.fit import gguf_writer
 
 MANIFEST = """\

@@ -3,6 +3,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+from hetctl.resources.activity import RUNNING, STOPPED
 from hetctl.resources.base import Action, Change, Cost, Desired, Mark, Step, digest
 from hetctl.resources.coupling import couple
 from hetctl.resources.steps import CompileStep, expand
@@ -211,3 +212,43 @@ def test_no_packet_filter_is_raised_on_a_port_that_belongs_to_somebody_else() ->
     assert [item.action for item in changes] == [Action.BLOCKED, Action.BLOCKED]
     changes = couple([firewall, change("worker/chat@left", Action.CREATE)])
     assert changes[0].action is Action.CREATE
+
+
+def test_a_placement_that_takes_over_starts_after_the_other_stopped() -> None:
+    leaving = [
+        _in_state(change(address, Action.UPDATE, marked=True), STOPPED)
+        for address in ("worker/chat@left", "server/chat")
+    ]
+    arriving = [
+        _renamed(_in_state(change(address, Action.CREATE), RUNNING), ("server/chat", "worker/chat@left"))
+        for address in ("worker/chat@left", "server/chat")
+    ]
+    steps = expand([*leaving, *arriving], WORK, compiling=[], bystanders={})
+    before = order(steps)
+    assert {"stop server/chat on head", "stop worker/chat@left"} <= before["start worker/code@left"]
+    assert "start server/code on head" in before["rest server/chat on head"]
+    [rescue] = [step for step in steps if step.rescues]
+    assert rescue.name == "go back server/code"
+    assert "rest worker/chat@left" in rescue.rescues
+    assert len({step.switch for step in steps}) == 1
+
+
+def test_what_is_declared_stopped_is_written_and_not_started() -> None:
+    changes = [
+        _in_state(replace(change(address, Action.CREATE), cost=Cost.NOTHING), STOPPED)
+        for address in ("worker/chat@left", "server/chat")
+    ]
+    names = {step.name for step in expand(changes, WORK, compiling=[], bystanders={})}
+    assert names == {"rest worker/chat@left", "rest server/chat on head"}
+
+
+def _in_state(it: Change, state: str) -> Change:
+    assert it.desired is not None
+    return replace(it, desired=replace(it.desired, spec={**it.desired.spec, "state": state}))
+
+
+def _renamed(it: Change, after: tuple[str, ...]) -> Change:
+    assert it.desired is not None
+    address = it.address.replace("chat", "code")
+    desired = replace(it.desired, address=address, gang="code", depends_on=after)
+    return replace(it, address=address, gang="code", desired=desired, depends_on=after)
