@@ -109,3 +109,27 @@ def unreachable_option(function: Function) -> Function:
         multiple=True,
         help="A node that may be down: its silence does not change the exit code. May be repeated.",
     )(function)
+
+
+def placement_change_options(function: Function) -> Function:
+    """Add the placement and the options of the commands that start and stop one."""
+    decorators = (
+        click.argument("placement", required=False),
+        manifest_option,
+        output_option,
+        click.option("-y", "--yes", is_flag=True, help="Without asking."),
+        click.option(
+            "--lock-wait",
+            type=Duration(),
+            default=0.0,
+            metavar="TIME",
+            help="Wait for somebody else's lock, such as 10m.",
+        ),
+        host_key_option,
+        click.option(
+            "--events", metavar="FILE", type=click.Path(), help="Write JSON lines about the run to FILE."
+        ),
+    )
+    for decorator in reversed(decorators):
+        function = decorator(function)
+    return function

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Protocol
 
 from hetctl.engine.examine import Situation, examine
@@ -12,6 +13,7 @@ from hetctl.engine.lock import holder, locked
 from hetctl.engine.outcome import Reporter, Result, RunReport
 from hetctl.engine.parallel import for_each
 from hetctl.engine.run import run
+from hetctl.engine.selection import narrowed
 from hetctl.engine.sessions import Sessions, opened
 from hetctl.errors import ExitCode, LockHeld, PlanStale
 from hetctl.resources.base import Action, Mark
@@ -34,6 +36,7 @@ class ApplyOptions:
         lock_wait: Seconds to wait for somebody else's lock.
         allow_unreachable: Nodes whose silence is no reason for an exit code.
         expected: Fingerprint of a saved plan: anything else is stale.
+        about: Placements the plan is limited to; empty for all of the cluster.
     """
 
     prune: bool = False
@@ -41,6 +44,7 @@ class ApplyOptions:
     lock_wait: float = 0.0
     allow_unreachable: frozenset[str] = frozenset()
     expected: str | None = None
+    about: frozenset[str] = frozenset()
 
 
 class Consent(Protocol):
@@ -98,14 +102,21 @@ def apply(
         LockHeld: Somebody else is applying.
         PlanStale: It is not the plan `options.expected` names.
     """
+    narrow = partial(_limited, about=options.about)
     with opened(provider.targets(), write=False) as sessions:
-        first = examine(provider, sessions)
+        first = narrow(examine(provider, sessions))
     check_expected(first.plan, options.expected)
     if blocked(first.plan) or not first.plan.executable(prune=options.prune):
         return ApplyResult(first, None, declined=False, codes=plan_codes(first.plan, options))
     if not consent.agreed(first.plan, changed=False):
         return ApplyResult(first, None, declined=True, codes=(ExitCode.REFUSED,))
-    return _execute(provider, consent, options, first, reporter=reporter, interrupts=interrupts)
+    return _execute(
+        provider, consent, options, first, reporter=reporter, interrupts=interrupts, narrow=narrow
+    )
+
+
+def _limited(situation: Situation, *, about: frozenset[str]) -> Situation:
+    return narrowed(situation, lambda change: change.gang in about) if about else situation
 
 
 def destroy(
@@ -124,13 +135,16 @@ def destroy(
     """
     options = replace(options, prune=True)
     keep: Callable[[Mark], bool] = provider.is_model if keep_models else lambda _: False
+    narrow = partial(without, keep=keep)
     with opened(provider.targets(), write=False) as sessions:
-        first = without(examine(provider, sessions, Purpose.DESTROY), keep)
+        first = narrow(examine(provider, sessions, Purpose.DESTROY))
     if not first.plan.executable(prune=True):
         return ApplyResult(first, None, declined=False, codes=plan_codes(first.plan, options))
     if not consent.agreed(first.plan, changed=False):
         return ApplyResult(first, None, declined=True, codes=(ExitCode.REFUSED,))
-    return _execute(provider, consent, options, first, reporter=reporter, interrupts=interrupts, keep=keep)
+    return _execute(
+        provider, consent, options, first, reporter=reporter, interrupts=interrupts, narrow=narrow
+    )
 
 
 def _execute(
@@ -141,14 +155,14 @@ def _execute(
     *,
     reporter: Reporter | None,
     interrupts: Interrupts | None,
-    keep: Callable[[Mark], bool] = lambda _: False,
+    narrow: Callable[[Situation], Situation],
 ) -> ApplyResult:
     purpose = first.plan.purpose
     targets = _reached(provider, first)
     who = holder(purpose.value, provider.cluster, provider.manifest)
     with locked(targets, who, wait=options.lock_wait, on_wait=consent.waiting) as sessions:
         _prepare(provider, sessions, first)
-        second = without(examine(provider, sessions, purpose), keep)
+        second = narrow(examine(provider, sessions, purpose))
         _check_all_locked(second, targets)
         if second.plan.fingerprint != first.plan.fingerprint:
             check_expected(second.plan, options.expected)

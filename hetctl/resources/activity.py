@@ -8,9 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from hetctl.manifest.references import ResolvedPlacement
+from hetctl.errors import UsageError
+from hetctl.manifest.references import Resolved, ResolvedPlacement
 from hetctl.resources.arrangement import Inputs
 from hetctl.resources.base import Cost, Desired, Mark
+from hetctl.resources.provider import Verb
 from hetctl.rules import groups
 from hetctl.rules.finding import Finding
 from hetctl.transport.base import Json
@@ -22,6 +24,39 @@ STOPPED = "stopped"
 def runs(spec: Mapping[str, Json]) -> bool:
     """Return whether a worker or server with this spec is meant to run."""
     return spec.get("state") != STOPPED
+
+
+def asked_states(resolved: Resolved, verb: Verb, placement: str) -> dict[str, str]:
+    """Return what a command makes of the placements it concerns, by name.
+
+    Arguments:
+        resolved: The manifest.
+        verb: What is asked for.
+        placement: Of a declared placement.
+
+    Raises:
+        UsageError: The manifest says that it is stopped, or it is in no group.
+    """
+    item = resolved.placements[placement].placement
+    position = resolved.cluster.source.position
+    if verb is Verb.STOP:
+        return {placement: STOPPED}
+    if item.state == STOPPED:
+        raise UsageError(
+            f"placement {placement} is declared stopped",
+            where=str(position(("placements", placement, "state"))),
+            fix="take `state: stopped` out of the manifest and apply it",
+        )
+    if verb is Verb.START:
+        return {placement: RUNNING}
+    if item.group is None:
+        raise UsageError(
+            f"placement {placement} is in no group",
+            where=str(position(("placements", placement))),
+            fix=f"hetctl start {placement}, or give it a `group`",
+        )
+    others = [other.name for other in resolved.placements.values() if other.placement.group == item.group]
+    return {**dict.fromkeys(others, STOPPED), placement: RUNNING}
 
 
 def cost_of(desired: Desired, mark: Mark | None, otherwise: Cost) -> Cost:

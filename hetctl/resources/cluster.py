@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from hetctl.manifest import load
 from hetctl.manifest.references import Resolved, resolve
 from hetctl.manifest.secrets import SecretRef
 from hetctl.resources import inspection, scripts, summary
-from hetctl.resources.activity import runs
+from hetctl.resources.activity import asked_states, runs
 from hetctl.resources.arrangement import Inputs, ModelShape
 from hetctl.resources.base import Action, Address, Change, Desired, Kind, Mark, Step, StepContext, digest
 from hetctl.resources.compiling import CompileOrder, compile_build, jobs_for
@@ -33,6 +33,7 @@ from hetctl.resources.provider import (
     Purpose,
     Survey,
     Target,
+    Verb,
 )
 from hetctl.resources.reading import NodeReading, observe_node, read_node
 from hetctl.resources.registry import KINDS
@@ -210,6 +211,15 @@ class ClusterProvider:
         node = self.resolved.nodes.get(session.node)
         paths = [node.paths.models, node.paths.builds] if node is not None else []
         return read_node(session, cluster=self.cluster, destinations=destinations, paths=paths)
+
+    def asked(self, verb: Verb, placement: str) -> tuple[ClusterProvider, frozenset[str]]:
+        """Return the same cluster with a placement started or stopped, and the placements that concerns.
+
+        Raises:
+            UsageError: The manifest says that it is stopped, or it is in no group.
+        """
+        states = asked_states(self.resolved, verb, placement)
+        return replace(self, states=states, _known=_Slots()), frozenset(states)
 
     def desired(self, survey: Survey) -> DesiredState:
         """Return what the manifest wants.

@@ -167,6 +167,14 @@ class GangSummary:
     rows: tuple[DeviceRow, ...] = ()
 
 
+class Verb(StrEnum):
+    """What a command asks of a placement."""
+
+    START = "start"
+    STOP = "stop"
+    SWITCH = "switch"  # start it and stop those of its group
+
+
 class Purpose(StrEnum):
     """Why a plan was made."""
 
@@ -301,6 +309,13 @@ class Provider(Protocol):
 
     def read(self, session: Session) -> Reading:
         """Return facts, marks and whatever else the desired state is worked out from."""
+
+    def asked(self, verb: Verb, placement: str) -> tuple[Provider, frozenset[str]]:
+        """Return the same cluster with a placement started or stopped, and the placements that concerns.
+
+        Raises:
+            UsageError: The manifest forbids it.
+        """
 
     def desired(self, survey: Survey) -> DesiredState:
         """Return what the manifest wants; not asked when the purpose is to destroy."""

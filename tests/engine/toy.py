@@ -31,6 +31,7 @@ from hetctl.resources.provider import (
     Purpose,
     Survey,
     Target,
+    Verb,
 )
 from hetctl.resources.view import (
     Answer,
@@ -227,6 +228,14 @@ class ToyCluster:
         session.call("read")
         here = self.world.nodes[session.node]
         return ToyReading(dict(here.marks), dict(here.damaged), here.members)
+
+    def asked(self, verb: Verb, placement: str) -> tuple[ToyCluster, frozenset[str]]:
+        """A toy runs when its value is not `stopped`."""
+        spec = {"value": "stopped"} if verb is Verb.STOP else {"value": "running"}
+        resources = tuple(
+            replace(item, spec=spec) if item.gang == placement else item for item in self.resources
+        )
+        return replace(self, resources=resources), frozenset({placement})
 
     def desired(self, survey: Survey) -> DesiredState:  # noqa: ARG002 - a toy's wishes rest on no facts
         return replace(self.state, resources=self.resources)
