@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from hetctl.errors import OperationFailed, UsageError
+from hetctl.errors import Interrupted, OperationFailed, UsageError
 from hetctl.facts.node import NodeFacts, parse_node_facts
 from hetctl.manifest import load
 from hetctl.manifest.references import Resolved, resolve
@@ -366,7 +366,7 @@ class ClusterProvider:
             description={"identity": spec["identity"], "toolchain": spec["toolchain"]},
         )
 
-        def run(context: StepContext) -> None:
+        def compile_once(context: StepContext) -> None:
             if not local:
                 compile_build(order, context.sessions[node], self.workstation, context, local=False)
                 return
@@ -376,6 +376,16 @@ class ClusterProvider:
                 compile_build(order, session, self.workstation, context, local=True)
             finally:
                 session.close()
+
+        def run(context: StepContext) -> None:
+            def waiting() -> None:
+                context.progress("waiting for another hetctl that compiles it")
+                if context.interrupted():
+                    raise Interrupted("interrupted while another hetctl compiles it", where=order.name)
+
+            with self.workstation.claimed(order.key, waiting=waiting):
+                if self.workstation.built(order.key) is None:
+                    compile_once(context)
 
         return CompileStep(name=f"compile build/{order.name}", node=node, key=order.key, run=run)
 

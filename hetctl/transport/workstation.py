@@ -5,14 +5,16 @@ The cache only saves time. Deleting it changes no plan.
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
 import os
 import subprocess
 import tarfile
+import time
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -21,6 +23,9 @@ from hetctl.errors import OperationFailed, UsageError
 
 BLOCK_SIZE = 1 << 20
 HEADER_LIMIT = 1 << 20
+CLAIM_PAUSE = 0.5
+"""Seconds between two attempts to claim a build that another process compiles."""
+
 SECRET_DEADLINE = 60.0
 """Seconds a command that prints a secret may take: a password manager may have to ask."""
 
@@ -101,6 +106,24 @@ class Workstation:
         """Move a finished tar into the cache; the description comes last and makes it valid."""
         archive.replace(self.build_archive(key))
         self._write(self.cache / "builds" / f"{key}.json", json.dumps(description, indent=1).encode())
+
+    @contextmanager
+    def claimed(self, key: str, *, waiting: Callable[[], None]) -> Iterator[None]:
+        """Hold the right to compile a build on behalf of this machine: one process at a time has it.
+
+        Arguments:
+            key: Of the build.
+            waiting: Called again and again while another process has it; may raise to give up.
+        """
+        with self.scratch(f"{key}.lock").open("w") as lock:
+            while True:
+                try:
+                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    break
+                except BlockingIOError:
+                    waiting()
+                    time.sleep(CLAIM_PAUSE)
+            yield
 
     def scratch(self, name: str) -> Path:
         """Return a path for something unfinished; its directory exists."""

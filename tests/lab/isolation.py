@@ -26,6 +26,7 @@ ROOT = Path("/run/hetctl-lab")
 CGROUPS = ROOT / "cgroup"
 _GROUP_PREFIX = "hetctl-lab-"
 _PROOF = ROOT / "network-namespace"
+_USUAL_INOTIFY = 1024
 _INOTIFY = Path("/proc/sys/fs/inotify/max_user_instances")
 
 
@@ -89,12 +90,19 @@ def inside(command: Sequence[str]) -> int:
     run("mount", "-t", "cgroup2", "cgroup2", CGROUPS)
     _PROOF.write_text(_network_namespace())
     inotify = _INOTIFY.read_text()
+    # enough from the start: the end of a run inside this one puts back what it found
+    allow_inotify_instances(_USUAL_INOTIFY)
     with _held_group():
         child = subprocess.Popen(list(command))
         status = _reap_until_end_of(child.pid)
         kill_group(own_group())
-    _INOTIFY.write_text(inotify)
+    if not _other_runs():
+        _INOTIFY.write_text(inotify)
     return status
+
+
+def _other_runs() -> bool:
+    return any(group_processes(group) for group in CGROUPS.glob(f"{_GROUP_PREFIX}*") if group != own_group())
 
 
 def allow_inotify_instances(count: int) -> None:
