@@ -17,7 +17,18 @@ from hetctl.manifest.secrets import SecretRef
 from hetctl.resources import inspection, scripts, summary
 from hetctl.resources.activity import asked_states, runs
 from hetctl.resources.arrangement import Inputs, ModelShape
-from hetctl.resources.base import Action, Address, Change, Desired, Kind, Mark, Step, StepContext, digest
+from hetctl.resources.base import (
+    Action,
+    Address,
+    Change,
+    Cost,
+    Desired,
+    Kind,
+    Mark,
+    Step,
+    StepContext,
+    digest,
+)
 from hetctl.resources.compiling import CompileOrder, compile_build, jobs_for
 from hetctl.resources.coupling import couple
 from hetctl.resources.desired import desired_state
@@ -335,6 +346,11 @@ class ClusterProvider:
                 for change in plan.changes
                 if change.kind == "member" and change.desired is not None and change.node in survey.readings
             ],
+            held=frozenset(
+                change.gang
+                for change in plan.pending
+                if change.gang is not None and change not in chosen and change.cost is not Cost.NOTHING
+            ),
         )
 
     def _compiling(self, chosen: Sequence[Change], survey: Survey) -> list[CompileStep]:

@@ -11,12 +11,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from hetctl.errors import HetctlError, OperationFailed
-from hetctl.resources import marks, proof
+from hetctl.resources import marks, packet_filter, proof
 from hetctl.resources.activity import runs
 from hetctl.resources.base import Change, Desired, Mark, StepContext
 from hetctl.resources.process import process_objects
 from hetctl.resources.scripts import source_of
-from hetctl.resources.work import Work, begin, finish, put_text, systemd, take_unit_away, wanted
+from hetctl.resources.work import Work, begin, finish, put_text, standing, systemd, take_unit_away, wanted
 from hetctl.transport.base import Json, Session
 
 KEPT_SUFFIX = ".previous"
@@ -106,13 +106,16 @@ def start_server(work: Work, context: StepContext, change: Change) -> None:
     )
 
 
-def go_back(work: Work, context: StepContext, members: Sequence[Change]) -> None:
+def go_back(
+    work: Work, context: StepContext, members: Sequence[Change], filters: Sequence[Change] = ()
+) -> None:
     """Return a gang to its previous generation after a switch failed; where there was none, stop it.
 
     Arguments:
         work: Of the run.
         context: Of the running step.
         members: The changes of the gang's workers and servers, as the failed switch was to make them.
+        filters: The changes of packet filters that the switch included.
 
     Raises:
         ProofFailed: The previous generation does not work any more either. Everything of the gang is stopped.
@@ -120,10 +123,9 @@ def go_back(work: Work, context: StepContext, members: Sequence[Change]) -> None
     old = [change.mark for change in members if change.mark is not None and marks.is_finished(change.mark)]
     heads = [change for change in members if change.kind == "server"]
     workers = [change for change in members if change.kind == "worker"]
-    for change in [*heads, *workers]:
-        stop_member(work, context, change)
-        if change.mark is not None and change.desired is not None:
-            _stop_unit(context.sessions[change.node], str(change.desired.spec["unit"]))
+    _stop_both(work, context, [*heads, *workers])
+    for change in filters:
+        packet_filter.restore(context, change)
     if not any(mark.kind == "server" for mark in old):
         for change in [*heads, *workers]:
             _disable(context.sessions[change.node], str(wanted(change).spec["unit"]))
@@ -140,6 +142,14 @@ def go_back(work: Work, context: StepContext, members: Sequence[Change]) -> None
         for change in [*heads, *workers]:
             stop_member(work, context, change)
         raise
+
+
+def _stop_both(work: Work, context: StepContext, members: Sequence[Change]) -> None:
+    """Stop what a switch was to start, and what it was to stop."""
+    for change in members:
+        stop_member(work, context, change)
+        if change.mark is not None and change.desired is not None:
+            _stop_unit(context.sessions[change.node], str(change.desired.spec["unit"]))
 
 
 def _restore(context: StepContext, mark: Mark) -> None:
@@ -228,7 +238,7 @@ def prove_server(
 
 def reprove_server(work: Work, context: StepContext, change: Change) -> None:
     """Mend the watch of a server that keeps running, and ask it what its `ready` section asks."""
-    session, spec, old = context.sessions[change.node], wanted(change).spec, _mark(change)
+    session, spec, old = context.sessions[change.node], wanted(change).spec, standing(change)
     made = {item["path"]: item.get("expect") or {} for item in old.objects if item["type"] == "file"}
     made |= _write_watch(session, spec)
     systemd(session, "daemon-reload")
@@ -294,7 +304,7 @@ def _write_watch(session: Session, spec: Mapping[str, Json]) -> dict[str, Mappin
 
 def remove_member(work: Work, context: StepContext, change: Change) -> None:  # noqa: ARG001 - all removals have one signature
     """Stop a worker or server and remove its unit, its watch, its secrets and its mark."""
-    session, mark = context.sessions[change.node], _mark(change)
+    session, mark = context.sessions[change.node], standing(change)
     spec = mark.spec
     take_unit_away(session, spec["unit"], spec["unit_path"])
     if watch := spec.get("watch"):
@@ -304,10 +314,3 @@ def remove_member(work: Work, context: StepContext, change: Change) -> None:  # 
     if files:
         session.call("remove", {"paths": files, "empty_directories": [files[0].rpartition("/")[0]]})
     marks.erase(session, mark)
-
-
-def _mark(change: Change) -> Mark:
-    if change.mark is None:
-        message = f"{change.address} has no mark"
-        raise AssertionError(message)
-    return change.mark

@@ -1,4 +1,4 @@
-"""Making and removing the resources that no process runs in: builds, models, packet filters, records.
+"""Making and removing the resources that no process runs in: builds, models, records.
 
 Each function leaves an unfinished mark first and a proved one last, so that whatever happens in between, the
 next apply knows what is there.
@@ -13,7 +13,7 @@ from pathlib import Path
 
 from hetctl.catalog.llama import parse_version
 from hetctl.errors import OperationFailed, ProofFailed
-from hetctl.resources import firewall, marks
+from hetctl.resources import marks
 from hetctl.resources.base import Action, Change, Desired, Mark, StepContext
 from hetctl.transport.base import Json, Session
 from hetctl.transport.workstation import Workstation, archived_files, blocks
@@ -268,11 +268,11 @@ def remove_model(work: Work, context: StepContext, change: Change) -> None:
     if not work.keep_models:
         _remove_paths(work, context, change)
     else:
-        marks.erase(context.sessions[change.node], _mark(change))
+        marks.erase(context.sessions[change.node], standing(change))
 
 
 def _remove_paths(work: Work, context: StepContext, change: Change) -> None:
-    session, mark = context.sessions[change.node], _mark(change)
+    session, mark = context.sessions[change.node], standing(change)
     for path in owned_paths(mark):
         _drop(work, session, change, path)
     marks.erase(session, mark)
@@ -311,9 +311,10 @@ def collect(work: Work, context: StepContext, change: Change) -> None:
         _drop(work, context.sessions[change.node], change, path)
 
 
-def _mark(change: Change) -> Mark:
+def standing(change: Change) -> Mark:
+    """Return the mark that a change rests on."""
     if change.mark is None:
-        raise OperationFailed("there is no mark to remove it by", where=change.address)
+        raise OperationFailed("there is no mark to go by", where=change.address)
     return change.mark
 
 
@@ -349,47 +350,6 @@ def _measured(path: Path, context: StepContext, message: str) -> Iterator[bytes]
         yield block
         sent += len(block)
         context.progress(message, done=sent, total=total, unit="bytes")
-
-
-def raise_firewall(work: Work, context: StepContext, change: Change) -> None:
-    """Put packet filter rules in force, now and at each boot."""
-    session, spec = context.sessions[change.node], wanted(change).spec
-    begin(work, session, change)
-    made = {
-        spec["rules_path"]: put_text(session, spec["rules_path"], spec["rules"]),
-        spec["unit_path"]: put_text(session, spec["unit_path"], spec["unit_text"]),
-    }
-    answer = session.call("nft", {"script": spec["rules"]})
-    if answer["exit"] != 0:
-        raise OperationFailed("nft refused the rules", where=session.node, why=str(answer["stderr"]))
-    systemd(session, "daemon-reload")
-    systemd(session, "enable", spec["unit"])
-    systemd(session, "start", spec["unit"])
-    table = {"type": "nft_table", "family": firewall.FAMILY, "name": spec["table"]}
-    state = session.call("observe", {"objects": [table]})["states"][0]
-    if not state.get("exists"):
-        raise ProofFailed(
-            f"the table {spec['table']} is not in the kernel",
-            where=session.node,
-            why=str(state.get("unavailable") or ""),
-        )
-    made["table"] = state
-    finish(work, session, change, objects=firewall.observed_objects(spec, made))
-
-
-def lower_firewall(work: Work, context: StepContext, change: Change) -> None:  # noqa: ARG001 - all removals have one signature
-    """Remove a packet filter table, its unit and its file."""
-    session, mark = context.sessions[change.node], _mark(change)
-    spec = mark.spec
-    take_unit_away(session, spec["unit"], spec["unit_path"])
-    table = f"table {firewall.FAMILY} {spec['table']}"
-    answer = session.call("nft", {"script": f"{table}\ndelete {table}\n"})
-    if answer["exit"] != 0:
-        raise OperationFailed(
-            "nft refused to delete the table", where=session.node, why=str(answer["stderr"])
-        )
-    session.call("remove", {"paths": [spec["rules_path"]], "empty_directories": []})
-    marks.erase(session, mark)
 
 
 def take_unit_away(session: Session, unit: str, unit_path: str) -> None:

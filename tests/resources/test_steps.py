@@ -6,6 +6,7 @@ from pathlib import Path
 from hetctl.resources.activity import RUNNING, STOPPED
 from hetctl.resources.base import Action, Change, Cost, Desired, Mark, Step, digest
 from hetctl.resources.coupling import couple
+from hetctl.resources.marks import PROVED
 from hetctl.resources.steps import CompileStep, expand
 from hetctl.resources.work import Work, superseded_paths
 from hetctl.transport.workstation import Workstation
@@ -31,7 +32,7 @@ def change(
     kind = address.partition("/")[0]
     gang = "chat" if kind in ("worker", "server") else None
     node = node or NODE[address]
-    spec = {"key": "k1", "path": "/b/k1", "directory": "/m/k1"}
+    spec = {"key": "k1", "path": "/b/k1", "directory": "/m/k1", "placement": "chat", "ports": {"20052": []}}
     desired = Desired(address, kind, node, spec, DEPENDS[address], gang)
     mark = Mark("den", address, kind, node, spec, digest(spec), 1, DEPENDS[address], gang)
     return Change(
@@ -252,3 +253,45 @@ def _renamed(it: Change, after: tuple[str, ...]) -> Change:
     address = it.address.replace("chat", "code")
     desired = replace(it.desired, address=address, gang="code", depends_on=after)
     return replace(it, address=address, gang="code", desired=desired, depends_on=after)
+
+
+def test_a_filter_that_guards_another_port_switches_with_its_placement() -> None:
+    moving = _guarding(change("firewall/chat@left", Action.UPDATE, marked=True), {"20053": []})
+    members = [change(address, Action.UPDATE, marked=True) for address in ("worker/chat@left", "server/chat")]
+    steps = expand([moving, *members], WORK, compiling=[], bystanders={})
+    before = order(steps)
+    assert "guard firewall/chat@left" in before["stop server/chat on head"]
+    assert {"start worker/chat@left", "start server/chat on head"} <= before["raise firewall/chat@left"]
+    assert "turn firewall/chat@left" not in before  # no port is for others than before
+    [rescue] = [step for step in steps if step.rescues]
+    assert "raise firewall/chat@left" in rescue.rescues
+    assert "left" in rescue.also
+
+
+def test_a_port_that_is_for_others_turns_while_nobody_listens() -> None:
+    moving = _guarding(change("firewall/chat@left", Action.UPDATE, marked=True), {"20052": ["10.0.0.9"]})
+    members = [change(address, Action.UPDATE, marked=True) for address in ("worker/chat@left", "server/chat")]
+    before = order(expand([moving, *members], WORK, compiling=[], bystanders={}))
+    assert {"stop server/chat on head", "stop worker/chat@left"} <= before["turn firewall/chat@left"]
+    assert "turn firewall/chat@left" in before["start worker/chat@left"]
+
+
+def test_a_filter_whose_placement_has_to_wait_guards_both() -> None:
+    moving = _guarding(change("firewall/chat@left", Action.UPDATE, marked=True), {"20053": []})
+    steps = expand([moving], WORK, compiling=[], bystanders={}, held=frozenset({"chat"}))
+    assert [step.name for step in steps] == ["guard firewall/chat@left"]
+
+
+def test_a_filter_that_changes_alone_is_raised_at_once() -> None:
+    moving = _guarding(change("firewall/chat@left", Action.UPDATE, marked=True), {"20053": []})
+    assert [step.name for step in expand([moving], WORK, compiling=[], bystanders={})] == [
+        "raise firewall/chat@left"
+    ]
+
+
+def _guarding(it: Change, ports: dict[str, list[str]]) -> Change:
+    assert it.desired is not None
+    assert it.mark is not None
+    facts = {"state": PROVED}
+    desired = replace(it.desired, spec={**it.desired.spec, "ports": ports})
+    return replace(it, desired=desired, mark=replace(it.mark, facts=facts))
