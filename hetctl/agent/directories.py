@@ -39,9 +39,13 @@ def make(context: Context, path: str, mode: int = 0o755) -> list[str]:
 
 
 def remove_made(context: Context) -> None:
-    """Remove the remembered directories that are empty, innermost first, and forget them all."""
+    """Remove the remembered directories, innermost first, and forget them all.
+
+    One that was for unfinished work goes with all that is in it, any other only if it is empty.
+    """
     for place in sorted(_known(context), key=len, reverse=True):
-        remove_empty(context.path(place))
+        unfinished = os.path.basename(place).startswith(atomic.TEMPORARY)
+        (remove_path if unfinished else remove_empty)(context.path(place))
     remove_path(context.path(RECORD))
 
 

@@ -161,7 +161,10 @@ def _execute(
     targets = _reached(provider, first)
     who = holder(purpose.value, provider.cluster, provider.manifest)
     with locked(targets, who, wait=options.lock_wait, on_wait=consent.waiting) as sessions:
-        _prepare(provider, sessions, first)
+        for node, error in first.survey.unknown.items():
+            sessions.unknown.setdefault(node, error)
+        if purpose is not Purpose.DESTROY:
+            _prepare(provider, sessions, first)
         second = narrow(examine(provider, sessions, purpose))
         _check_all_locked(second, targets)
         if second.plan.fingerprint != first.plan.fingerprint:
@@ -192,9 +195,9 @@ def _reached(provider: Provider, first: Situation) -> list[Target]:
 
 
 def _prepare(provider: Provider, sessions: Sessions, first: Situation) -> None:
-    for node, error in first.survey.unknown.items():
-        sessions.unknown.setdefault(node, error)
-    outcomes = for_each(dict(sessions.open), lambda _, session: provider.prepare(session))
+    """Prepare the nodes that hold something of ours; the others are prepared when they are recorded."""
+    ours = {node: session for node, session in sessions.open.items() if first.survey.readings[node].marks}
+    outcomes = for_each(ours, lambda _, session: provider.prepare(session))
     sessions.give_up(outcomes.errors)
 
 

@@ -14,7 +14,7 @@ from hetctl.facts.node import NodeFacts, parse_node_facts
 from hetctl.manifest import load
 from hetctl.manifest.references import Resolved, resolve
 from hetctl.manifest.secrets import SecretRef
-from hetctl.resources import inspection, scripts, summary
+from hetctl.resources import inspection, layout, scripts, summary
 from hetctl.resources.activity import asked_states, runs
 from hetctl.resources.arrangement import Inputs, ModelShape
 from hetctl.resources.base import (
@@ -57,11 +57,10 @@ from hetctl.resources.view import (
     PlacementStatus,
     Question,
 )
-from hetctl.resources.work import Work, owned_paths
+from hetctl.resources.work import Work, owned_paths, prepare
 from hetctl.rules.files import check_files
 from hetctl.rules.layer_counts import check_layer_counts
 from hetctl.transport.base import Session, Transport
-from hetctl.transport.bundle import agent_bundle
 from hetctl.transport.local import LocalTransport
 from hetctl.transport.session import AgentSession
 from hetctl.transport.ssh import SSHTransport
@@ -210,9 +209,8 @@ class ClusterProvider:
         )
 
     def prepare(self, session: Session) -> None:
-        """Make a node ready for changes: the agent installed, the key for secret fingerprints made."""
-        session.call("install", {"bundle": agent_bundle().sha256}, deadline=60)
-        session.call("salt")
+        """Bring what hetctl keeps for itself on a node up to date."""
+        prepare(session)
 
     # -- reading and planning ------------------------------------------------------------------------------
 
@@ -376,7 +374,7 @@ class ClusterProvider:
             source_root=self.workstation.source(archive).root,
             options=spec["options"],
             targets=spec["binaries"],
-            directory=str(cache / f"compile-{spec['key']}"),
+            directory=layout.compile_directory(str(cache), spec["key"]),
             jobs=jobs_for(facts),
             generator="Ninja" if "ninja" in facts.tools else "Unix Makefiles",
             description={"identity": spec["identity"], "toolchain": spec["toolchain"]},

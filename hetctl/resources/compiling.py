@@ -15,7 +15,8 @@ from hetctl.errors import OperationFailed, UsageError
 from hetctl.facts.node import NodeFacts
 from hetctl.resources.base import StepContext, digest
 from hetctl.transport.base import Json, Session
-from hetctl.transport.workstation import Workstation, blocks
+from hetctl.transport.transfer import send_file
+from hetctl.transport.workstation import Workstation
 
 COMPILE_DEADLINE = 4 * 3600.0
 """Seconds. A CUDA build with many architectures takes hours on a small machine."""
@@ -201,26 +202,9 @@ def compile_build(
     )
     source, output = f"{order.directory}/source", f"{order.directory}/build"
     session.call("make_directories", {"paths": [{"path": order.directory, "mode": 0o755}]})
-    if not local:
-        session.call(
-            "put_file",
-            {
-                "path": archive,
-                "mode": 0o644,
-                "uid": 0,
-                "gid": 0,
-                "sha256": order.archive_digest,
-                "size": order.archive.stat().st_size,
-            },
-            deadline=COMPILE_DEADLINE,
-            upload=blocks(order.archive),
-        )
-    context.progress(f"unpacking {order.archive.name}")
-    session.call(
-        "unpack",
-        {"archive": archive, "path": source, "strip": 0, "subdirectory": order.source_root},
-        deadline=600,
-    )
+    there = session.call("observe", {"objects": [{"type": "file", "path": source}]})["states"][0]
+    if not there.get("exists"):  # left by a run that was cut off: it goes on from there
+        _unpack(order, session, context, archive=archive, source=source, local=local)
     options = [f"-D{name}={value}" for name, value in sorted(order.options.items())]
     context.progress("configuring")
     _run(
@@ -228,12 +212,14 @@ def compile_build(
         ["cmake", "-S", source, "-B", output, "-G", order.generator, *options],
         log=f"{order.directory}/configure.log",
         what=f"cmake refused to configure build {order.name}",
+        stop=context.interrupted,
     )
     _run(
         session,
         ["cmake", "--build", output, "--parallel", str(order.jobs), "--target", *order.targets],
         log=f"{order.directory}/compile.log",
         what=f"compiling build {order.name} failed",
+        stop=context.interrupted,
         on_line=lambda line: _report_line(context, line),
     )
     _add_openmp(session, f"{output}/bin", order.directory)
@@ -243,9 +229,35 @@ def compile_build(
         def keep(block: bytes) -> None:
             stream.write(block)
 
-        session.call("get_tree", {"path": f"{output}/bin"}, deadline=1800, download=keep)
+        tree = {"path": f"{output}/bin"}
+        session.call("get_tree", tree, deadline=1800, download=keep, stop=context.interrupted)
     workstation.keep_build(order.key, scratch, order.description)
     session.call("remove", {"paths": [order.directory], "empty_directories": []}, deadline=600)
+
+
+def _unpack(
+    order: CompileOrder, session: Session, context: StepContext, *, archive: str, source: str, local: bool
+) -> None:
+    """Put the source in place; it appears as a whole or not at all."""
+    if not local:
+        send_file(
+            session,
+            order.archive,
+            archive,
+            sha256=order.archive_digest,
+            deadline=COMPILE_DEADLINE,
+            progress=lambda done, total: context.progress(
+                f"sending {order.archive.name}", done=done, total=total, unit="bytes"
+            ),
+            stop=context.interrupted,
+        )
+    context.progress(f"unpacking {order.archive.name}")
+    session.call(
+        "unpack",
+        {"archive": archive, "path": source, "strip": 0, "subdirectory": order.source_root},
+        deadline=600,
+        stop=context.interrupted,
+    )
 
 
 def _run(
@@ -254,6 +266,7 @@ def _run(
     *,
     log: str,
     what: str,
+    stop: Callable[[], bool],
     on_line: Callable[[str], None] | None = None,
 ) -> None:
     result = session.call(
@@ -266,6 +279,7 @@ def _run(
         },
         deadline=COMPILE_DEADLINE,
         on_event=(lambda event: on_line(str(event.get("line", "")))) if on_line else None,
+        stop=stop,
     )
     if result["exit"] == 0:
         return

@@ -14,6 +14,9 @@ from hetctl.transport import quoting
 ROOT = "/var/lib/hetctl"
 OWNER = "hetctl"
 UNIT_DIRECTORY = "/etc/systemd/system"
+UNFINISHED_PREFIX = ".hetctl-"
+"""Begins the names of what is unfinished; the agent removes such with the last of a cluster."""
+
 CREDENTIALS_DIRECTORY = "/run/credentials"  # where systemd puts LoadCredential= files since version 247
 
 _UNSAFE = re.compile(r"[^A-Za-z0-9_]")
@@ -106,6 +109,11 @@ def script_path(cluster: str, name: str, text: str) -> str:
 def build_directory(paths: NodePaths, key: str) -> str:
     """Return the directory of one llama.cpp build."""
     return f"{paths.builds}/{key}"
+
+
+def compile_directory(cache: str, key: str) -> str:
+    """Return the directory in which a build is compiled: what an interrupted run left is gone on with."""
+    return f"{cache}/{UNFINISHED_PREFIX}compile-{key}"
 
 
 def model_directory(paths: NodePaths, cluster: str, model: str, sha256: str) -> str:

@@ -305,7 +305,7 @@ class Provider(Protocol):
         """Return the nodes that member records name and the manifest does not."""
 
     def prepare(self, session: Session) -> None:
-        """Make a node ready for changes (install the agent, make the salt); the lock is held already."""
+        """Make a node that holds something of ours ready for changes; the lock is held already."""
 
     def read(self, session: Session) -> Reading:
         """Return facts, marks and whatever else the desired state is worked out from."""

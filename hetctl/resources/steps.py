@@ -72,11 +72,17 @@ def expand(
     """
     made = [change for change in chosen if change.action is not Action.REMOVE]
     removed = [change for change in chosen if change.action is Action.REMOVE]
+    recorded = {change.node: name_of("record", change) for change in made if change.kind == "member"}
     steps = [
-        Step(name=item.name, address=item.name.partition(" ")[2], node=item.node, run=item.run)
+        Step(
+            name=item.name,
+            address=item.name.partition(" ")[2],
+            node=item.node,
+            run=item.run,
+            needs=frozenset({recorded[item.node]} if item.node in recorded else ()),
+        )
         for item in compiling
     ]
-    recorded = {change.node: name_of("record", change) for change in made if change.kind == "member"}
     switching = frozenset(
         change.gang
         for change in chosen

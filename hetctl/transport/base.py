@@ -86,6 +86,7 @@ class Session(Protocol):
         on_event: EventHandler | None = None,
         upload: Iterable[bytes] | None = None,
         download: Callable[[bytes], None] | None = None,
+        stop: Callable[[], bool] | None = None,
     ) -> dict[str, Json]:
         """Run one agent operation and return its result.
 
@@ -96,10 +97,12 @@ class Session(Protocol):
             on_event: Receives progress while it runs.
             upload: Blocks sent after the request, for operations that take a body.
             download: Receives the blocks of a body that the operation sends back.
+            stop: Asked about once a second; once it says True the operation is ended on the node.
 
         Raises:
             OperationFailed: The node tried and could not.
             DeadlineExceeded: It took longer than `deadline`.
+            Interrupted: `stop` said True before the result was there.
             Refused: A read-only session was asked to change something.
             LockHeld: `lock` found another holder.
             SessionLost: The connection or the agent went away.

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from hetctl.errors import Refused, SessionLost, TransportError
+from hetctl.errors import Interrupted, Refused, SessionLost, TransportError
 from hetctl.transport.base import Channel, EventHandler, Json
 from hetctl.transport.local import LocalTransport
 from hetctl.transport.session import READ_ONLY_OPERATIONS
@@ -106,8 +106,11 @@ class FakeSession:
         on_event: EventHandler | None = None,
         upload: Iterable[bytes] | None = None,
         download: Callable[[bytes], None] | None = None,
+        stop: Callable[[], bool] | None = None,
     ) -> dict[str, Json]:
         """Record the call and answer it from the script."""
+        if stop is not None and stop():
+            raise Interrupted(f"{operation} was interrupted", where=self._node)
         if self.closed:
             raise SessionLost("the session was closed", where=self._node)
         if self._read_only and operation not in READ_ONLY_OPERATIONS:

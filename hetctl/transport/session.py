@@ -7,6 +7,7 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -30,6 +31,9 @@ BEAT_SECONDS = 5.0
 SILENCE_SECONDS = 30.0
 ANSWER_SLACK = 15.0
 """Seconds beyond an operation's deadline in which the agent reports that it ended it."""
+
+STOP_SECONDS = 1.0
+"""How often somebody who waits for an answer is asked whether it is still wanted."""
 
 CANCEL_SECONDS = 15.0
 CLOSE_SECONDS = 15.0
@@ -173,6 +177,7 @@ class AgentSession:
         on_event: EventHandler | None = None,
         upload: Iterable[bytes] | None = None,
         download: Callable[[bytes], None] | None = None,
+        stop: Callable[[], bool] | None = None,
     ) -> dict[str, Json]:
         """Run one agent operation and return its result; see `hetctl.transport.base.Session.call`."""
         if self._read_only and operation not in READ_ONLY_OPERATIONS:
@@ -182,7 +187,7 @@ class AgentSession:
         self._number += 1
         self._answered.clear()
         ends = time.monotonic() + deadline + ANSWER_SLACK
-        call = _Call(self._number, operation, ends, on_event, download)
+        call = _Call(self._number, operation, ends, on_event, download, stop)
         request = {"id": call.number, "op": operation, "args": dict(arguments or {}), "deadline": deadline}
         try:
             self._send({**request, "upload": True} if upload is not None else request)
@@ -209,6 +214,7 @@ class AgentSession:
         """Send the body; stop when the agent has answered before its end, which then is an error."""
         call.uploading = True
         for block in blocks:
+            self._check_stop(call)
             if self._answered.is_set():
                 self._send({"id": call.number, "end": True, "aborted": True})
                 break
@@ -218,13 +224,26 @@ class AgentSession:
             self._send({"id": call.number, "end": True})
         call.uploading = False
 
+    def _check_stop(self, call: _Call) -> None:
+        if call.stop is not None and call.stop():
+            raise Interrupted(f"{call.operation} was interrupted", where=self._node)
+
     def _next(self, ends: float, operation: str) -> _Item:
         try:
-            item = self._inbox.get(timeout=max(0.0, ends - time.monotonic()))
+            return self._taken(self._inbox.get(timeout=max(0.0, ends - time.monotonic())))
         except queue.Empty:
             raise SessionLost(
                 f"no answer to {operation}", where=self._node, why="its deadline passed"
             ) from None
+
+    def _next_unless_stopped(self, call: _Call) -> _Item:
+        while call.stop is not None and time.monotonic() + STOP_SECONDS < call.ends:
+            self._check_stop(call)
+            with contextlib.suppress(queue.Empty):
+                return self._taken(self._inbox.get(timeout=STOP_SECONDS))
+        return self._next(call.ends, call.operation)
+
+    def _taken(self, item: _Item | TransportError) -> _Item:
         if isinstance(item, TransportError):
             raise item
         if item[1]:
@@ -233,7 +252,7 @@ class AgentSession:
 
     def _answer(self, call: _Call) -> dict[str, Json]:
         while True:
-            frame, body = self._next(call.ends, call.operation)
+            frame, body = self._next_unless_stopped(call)
             if frame.get("id") != call.number:
                 raise ProtocolMismatch(
                     "the agent answered another request", where=self._node, why=repr(frame)[:200]
@@ -304,24 +323,18 @@ class AgentSession:
         self._transport.close()
 
 
+@dataclass(slots=True)
 class _Call:
     """One request in flight."""
 
-    def __init__(
-        self,
-        number: int,
-        operation: str,
-        ends: float,
-        on_event: EventHandler | None,
-        download: Callable[[bytes], None] | None,
-    ) -> None:
-        self.number = number
-        self.operation = operation
-        self.ends = ends
-        self.on_event = on_event
-        self.download = download
-        self.uploading = False
-        self.answered = False
+    number: int
+    operation: str
+    ends: float
+    on_event: EventHandler | None
+    download: Callable[[bytes], None] | None
+    stop: Callable[[], bool] | None
+    uploading: bool = False
+    answered: bool = False
 
 
 class _Opening:

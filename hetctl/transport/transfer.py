@@ -31,6 +31,7 @@ def send_file(
     sha256: str | None = None,
     deadline: float = 3600.0,
     progress: Progress | None = None,
+    stop: Callable[[], bool] | None = None,
 ) -> dict[str, Json]:
     """Copy a file to a node; what an interrupted attempt left there is not sent again.
 
@@ -44,6 +45,7 @@ def send_file(
         sha256: Hash of the content when it is known already; else it is computed first.
         deadline: Seconds the whole transfer may take.
         progress: Told about every block.
+        stop: As in `Session.call`; what arrived stays for the next attempt.
 
     Returns:
         The answer of `put_file`.
@@ -66,6 +68,7 @@ def send_file(
         },
         deadline=deadline,
         upload=_blocks(source, offset, size, progress),
+        stop=stop,
     )
 
 

@@ -46,7 +46,18 @@ def test_apply_reads_then_locks_and_reads_again() -> None:
     assert cluster.world.opened.count(("a", False)) == 1
     assert cluster.world.opened.count(("a", True)) == 1
     assert [changed for _, changed in yes.seen] == [False]
-    assert all(node.holder == "" and node.prepared == 1 for node in cluster.world.nodes.values())
+    assert all(node.holder == "" for node in cluster.world.nodes.values())
+
+
+def test_only_nodes_that_hold_something_of_ours_are_prepared() -> None:
+    cluster = chat()
+    apply(cluster, Yes(), ALL)
+    assert {node.prepared for node in cluster.world.nodes.values()} == {0}  # each is when it is recorded
+    cluster.resources = (*cluster.resources, toy("model/late", "a"))
+    apply(cluster, Yes(), ALL)
+    assert {node.prepared for node in cluster.world.nodes.values()} == {1}
+    destroy(cluster, Yes(), ALL)
+    assert {node.prepared for node in cluster.world.nodes.values()} == {1}
 
 
 def test_apply_with_nothing_to_do_is_one_exec_a_node_and_no_lock() -> None:

@@ -16,6 +16,7 @@ import pytest
 from hetctl.agent.operations import OPERATIONS
 from hetctl.errors import (
     DeadlineExceeded,
+    Interrupted,
     LockHeld,
     NodeUnreachable,
     OperationFailed,
@@ -232,6 +233,20 @@ def test_the_node_ends_what_takes_too_long_with_all_its_children(start: Opener, 
     child = int(pids.read_text())
     pids.unlink()
     condition(lambda: not alive(child))
+    assert agent.call("run", {"argv": ["true"]})["exit"] == 0
+
+
+def test_what_is_not_wanted_any_more_is_ended_on_the_node(start: Opener, condition: Condition) -> None:
+    agent = start()
+    pids = Path(f"/tmp/hetctl-test-{agent.hello['pid']}")
+    script = "echo $$ > $1; exec sleep 300"
+    began = time.monotonic()
+    with pytest.raises(Interrupted):
+        agent.call("run", {"argv": ["sh", "-c", script, "sh", str(pids)]}, deadline=600, stop=pids.exists)
+    assert time.monotonic() - began < 5
+    process = int(pids.read_text())
+    pids.unlink()
+    condition(lambda: not alive(process))
     assert agent.call("run", {"argv": ["true"]})["exit"] == 0
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from hetctl.errors import OperationFailed
+from hetctl.errors import Interrupted, OperationFailed
 from hetctl.transport.fake import FakeTransport
 from hetctl.transport.session import AgentSession
 from hetctl.transport.transfer import send_file, sha256_of
@@ -88,3 +88,22 @@ def test_a_full_disk_is_told_before_anything_is_sent(agent: AgentSession) -> Non
     with pytest.raises(OperationFailed, match="not enough space") as caught:
         agent.call("put_file", {"path": "/f", "mode": "0644", "size": 1 << 60}, upload=[])
     assert "free" in caught.value.why
+
+
+def test_an_upload_that_is_not_wanted_any_more_stops_and_keeps_what_is_there(
+    agent: AgentSession, tmp_path: Path
+) -> None:
+    source = tmp_path / "model.gguf"
+    source.write_bytes(os.urandom(1 << 20) * 40)
+    sent: list[int] = []
+    with pytest.raises(Interrupted):
+        send_file(
+            agent,
+            source,
+            "/models/model.gguf",
+            progress=lambda done, _: sent.append(done),
+            stop=lambda: bool(sent) and sent[-1] > 20 << 20,
+        )
+    there = agent.call("partial", {"path": "/models/model.gguf", "sha256": sha256_of(source)})["size"]
+    assert 0 < there < 40 << 20
+    assert not (tmp_path / "root/models/model.gguf").exists()
