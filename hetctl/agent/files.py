@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from hetctl.agent.context import Context
 
 BLOCK = 1 << 20
+LONGEST_LINE = 200
 LONGEST_READ = 64 << 20
 
 
@@ -73,7 +74,12 @@ def state(path: str, expect: dict[str, Any] | None = None, *, hashed: bool = Fal
 def observe_file(context: Context, item: dict[str, Any]) -> dict[str, Any]:
     """Answer the `file` object of `observe`."""
     expect = arg.table(item, "expect") if item.get("expect") is not None else None
-    return state(context.path(arg.text(item, "path")), expect, hashed=arg.flag(item, "hash"))
+    path = context.path(arg.text(item, "path"))
+    found = state(path, expect, hashed=arg.flag(item, "hash"))
+    if arg.flag(item, "first_line") and found.get("kind") == "file":
+        with open(path, encoding="utf-8", errors="replace") as file:
+            found["first_line"] = file.readline(LONGEST_LINE).rstrip("\n")
+    return found
 
 
 def read_file(context: Context, arguments: dict[str, Any]) -> dict[str, Any]:

@@ -17,9 +17,10 @@ from hetctl.resources import layout
 from hetctl.resources.arrangement import Inputs, listen_address, source_address
 from hetctl.resources.base import Desired
 from hetctl.resources.desired_build import BuildDecision
-from hetctl.resources.firewall import PortRule, render_ruleset
+from hetctl.resources.firewall import FAMILY, PortRule, render_ruleset
 from hetctl.resources.member import member_address
 from hetctl.resources.rendering import (
+    Guard,
     ServerOrder,
     experts_on_head,
     server_command,
@@ -118,17 +119,23 @@ def firewall_resource(
             "ports": {str(rule.port): list(rule.sources) for rule in rules},
             "unit": unit,
             "unit_path": layout.unit_path(unit),
+            "check": [program, "list", "table", FAMILY, table],
             "unit_text": render_oneshot(
                 unit=unit,
                 description=f"hetctl {inputs.cluster}: packet filter of placement {item.name}",
                 start=[program, "-f", rules_path],
-                stop=[program, "delete", "table", "inet", table],
+                stop=[program, "delete", "table", FAMILY, table],
                 before="network-pre.target",
+                follows="nftables.service",
             ),
         },
         depends_on=(member_address(node),),
         position=inputs.position("placements", item.name),
     )
+
+
+def _guard(firewall: Desired | None) -> Guard | None:
+    return Guard(str(firewall.spec["unit"]), firewall.spec["check"]) if firewall is not None else None
 
 
 def worker_resource(
@@ -161,7 +168,7 @@ def worker_resource(
         command=command,
         node_environment=inputs.resolved.nodes[worker.node].env,
         sources=sources,
-        firewall_unit=str(firewall.spec["unit"]) if firewall else "",
+        guard=_guard(firewall),
         groups=_groups(inputs, worker.node),
         after_start=[[_python(inputs, worker.node), "-I", keep_alive, "--listening", str(worker.port)]],
     )
@@ -306,7 +313,7 @@ def server_resource(
         node_environment=inputs.resolved.nodes[node].env,
         before_start=waiting if topology.workers else [],
         credentials=secret_files,
-        firewall_unit=str(firewall.spec["unit"]) if firewall else "",
+        guard=_guard(firewall),
         start_seconds=within + 5 if topology.workers else 0,
         groups=_groups(inputs, node),
     )

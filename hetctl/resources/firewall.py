@@ -80,7 +80,7 @@ class FirewallKind:
             observed,
             drift=_drift(observed),
             cost=Cost.NOTHING,
-            rendered=("rules", "unit_text"),
+            rendered=("rules", "unit_text", "check"),
             details=tuple(
                 f"port {port}: only {', '.join(sources) or 'this node'}"
                 for port, sources in sorted(desired.spec["ports"].items())
@@ -110,10 +110,17 @@ def observed_objects(
             "name": spec["table"],
             "sha256": (made.get("table") or {}).get("sha256", ""),
         },
-        *[
-            {"type": "file", "path": path, "expect": dict(made.get(path) or {})}
-            for path in (spec["rules_path"], spec["unit_path"])
-        ],
+        {
+            "type": "file",
+            "path": spec["rules_path"],
+            "expect": dict(made.get(spec["rules_path"]) or {}),
+        },
+        {
+            "type": "file",
+            "path": spec["unit_path"],
+            "expect": dict(made.get(spec["unit_path"]) or {}),
+            **({} if made else {"first_line": True}),
+        },
         {"type": "unit", "name": spec["unit"]},
     ]
 

@@ -7,6 +7,7 @@ buffers and aborts (ggml-rpc.cpp at b11434), so no member restarts alone.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -38,10 +39,18 @@ def stop_member(work: Work, context: StepContext, change: Change) -> None:  # no
     _stop_unit(session, unit)
 
 
+def stage(work: Work, context: StepContext, changes: Sequence[Change]) -> None:
+    """Leave the marks of what is about to change on one node, before anything stops.
+
+    A node that cannot be written to, because its disk is full for one, is found out here.
+    """
+    for change in changes:
+        begin(work, context.sessions[change.node], change)
+
+
 def start_worker(work: Work, context: StepContext, change: Change) -> None:
     """Write, start and prove a worker."""
     session, spec = context.sessions[change.node], wanted(change).spec
-    begin(work, session, change)
     _stop_unit(session, spec["unit"])  # one whose mark was lost may still run as it was
     made, _ = _write(session, wanted(change))
     systemd(session, "daemon-reload")
@@ -88,7 +97,6 @@ def start_server(work: Work, context: StepContext, change: Change) -> None:
     """Write and start a server, and prove that the placement does what it is for."""
     session, desired = context.sessions[change.node], wanted(change)
     spec = desired.spec
-    begin(work, session, change)
     _stop_unit(session, spec["unit"])
     made, fingerprints = _write(session, desired)
     systemd(session, "daemon-reload")
@@ -133,8 +141,7 @@ def go_back(
         return
     context.progress("going back to the previous generation")
     try:
-        for mark in sorted(old, key=lambda mark: mark.kind != "worker"):
-            _restore(context, mark)
+        proved = [_restore(context, mark) for mark in sorted(old, key=lambda mark: mark.kind != "worker")]
         for change in [*heads, *workers]:
             if change.mark is None:
                 _disable(context.sessions[change.node], str(wanted(change).spec["unit"]))
@@ -142,6 +149,9 @@ def go_back(
         for change in [*heads, *workers]:
             stop_member(work, context, change)
         raise
+    # last: it runs again whether or not this can be written down
+    for mark in proved:
+        marks.store(context.sessions[mark.node], mark)
 
 
 def _stop_both(work: Work, context: StepContext, members: Sequence[Change]) -> None:
@@ -152,17 +162,22 @@ def _stop_both(work: Work, context: StepContext, members: Sequence[Change]) -> N
             _stop_unit(context.sessions[change.node], str(change.desired.spec["unit"]))
 
 
-def _restore(context: StepContext, mark: Mark) -> None:
-    """Start one member as it was, prove it, and put its mark back."""
+def _restore(context: StepContext, mark: Mark) -> Mark:
+    """Start one member as it was, prove it, and return its mark.
+
+    What lies there as it was is not written again: the disk may be full.
+    """
     session, spec = context.sessions[mark.node], mark.spec
-    made = _write_unit(session, spec)
     watch = spec.get("watch")
+    units = {spec["unit_path"]: spec["unit_text"]}
+    scripts = list(spec.get("support_files", []))
     if watch is not None:
-        made[watch["unit_path"]] = put_text(session, watch["unit_path"], watch["unit_text"])
-    # scripts are named by their content, so they are still those they were
-    for path in [*spec.get("support_files", []), *(watch["files"] if watch is not None else [])]:
-        asked = {"objects": [{"type": "file", "path": path, "hash": True}]}
-        made[path] = session.call("observe", asked)["states"][0]
+        units[watch["unit_path"]] = watch["unit_text"]
+        scripts += watch["files"]
+    made = _look(session, [*units, *scripts])  # scripts are named by their content: they are what they were
+    for path, text in units.items():
+        if made[path].get("sha256") != hashlib.sha256(text.encode()).hexdigest():
+            made[path] = put_text(session, path, text)
     for path in spec.get("secret_files", {}).values():
         made[path] = _take_secret_back(session, path)
     systemd(session, "daemon-reload")
@@ -177,10 +192,12 @@ def _restore(context: StepContext, mark: Mark) -> None:
         within = float(spec["ready"]["within"])
         _start_unit(session, spec["unit"], deadline=within + 10)
         learned = prove_server(session, spec, context, within=within)
-    marks.store(
-        session,
-        replace(mark, objects=tuple(process_objects(spec, made)), facts={**mark.facts, **learned}),
-    )
+    return replace(mark, objects=tuple(process_objects(spec, made)), facts={**mark.facts, **learned})
+
+
+def _look(session: Session, paths: Sequence[str]) -> dict[str, Mapping[str, Json]]:
+    asked = {"objects": [{"type": "file", "path": path, "hash": True} for path in paths]}
+    return dict(zip(paths, session.call("observe", asked)["states"], strict=True))
 
 
 def _start_unit(session: Session, unit: str, *, deadline: float) -> None:

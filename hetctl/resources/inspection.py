@@ -14,6 +14,7 @@ from hetctl.manifest.references import DeviceKind, Resolved
 from hetctl.resources import layout, proof
 from hetctl.resources.activity import runs
 from hetctl.resources.base import Desired
+from hetctl.resources.firewall import FAMILY
 from hetctl.resources.gang import api_of
 from hetctl.resources.provider import DesiredState, Survey
 from hetctl.resources.reading import NodeReading
@@ -40,13 +41,13 @@ FOLLOW_DEADLINE = 30 * 24 * 3600.0
 
 @dataclass(frozen=True, slots=True)
 class MemberState:
-    """What a node says of one worker or server.
+    """What a node says of one worker or server, or of a packet filter that is not in force.
 
     Arguments:
         address: Its resource address.
         marked: False when it was never applied there.
-        unit: systemd's view of it.
-        failure: Why the server did not do what it is for; empty when it did or was not asked.
+        unit: systemd's view of it; empty for a packet filter.
+        failure: What is wrong with it apart from that; empty when nothing is or it was not asked.
         watched: When and why its watch restarted the server last; empty when it did not.
     """
 
@@ -62,12 +63,18 @@ def status_part(
 ) -> Mapping[str, MemberState]:
     """Return how the processes of one node are; a server that runs is asked for a token."""
     members = [item for item in desired if item.kind in PROCESSES]
+    filters = [item for item in desired if item.kind == "firewall" and item.address in reading.marks]
     if not members:
         return {}
-    asked = {"objects": [{"type": "unit", "name": item.spec["unit"]} for item in members]}
-    states = session.call("observe", asked)["states"]
-    found = {}
-    for item, state in zip(members, states, strict=True):
+    units = [{"type": "unit", "name": item.spec["unit"]} for item in members]
+    tables = [{"type": "nft_table", "family": FAMILY, "name": item.spec["table"]} for item in filters]
+    states = session.call("observe", {"objects": [*units, *tables]})["states"]
+    found = {
+        item.address: MemberState(item.address, marked=True, unit={}, failure=_unguarded(item))
+        for item, state in zip(filters, states[len(members) :], strict=True)
+        if not state.get("exists") and item.spec["ports"]
+    }
+    for item, state in zip(members, states, strict=False):
         mark = reading.marks.get(item.address)
         failure = watched = ""
         if mark is not None and item.kind == "server":
@@ -77,6 +84,12 @@ def status_part(
                 watched = _last_intervention(session, mark.spec)
         found[item.address] = MemberState(item.address, mark is not None, state, failure, watched)
     return found
+
+
+def _unguarded(item: Desired) -> str:
+    return (
+        f"nftables table {item.spec['table']} is missing: {', '.join(item.spec['ports'])} open to everybody"
+    )
 
 
 def _last_intervention(session: Session, spec: Mapping[str, Json]) -> str:
@@ -116,6 +129,12 @@ def placement_status(
             _member(item, survey, parts)
             for item in state.resources
             if item.gang == name and item.kind in PROCESSES
+        ) + tuple(
+            MemberStatus(item.address, item.node, Health.FAILED, parts[item.node][item.address].failure)
+            for item in state.resources
+            if item.kind == "firewall"
+            and item.spec["placement"] == name
+            and item.address in parts.get(item.node, {})
         )
         health, detail = _overall(members)
         result.append(

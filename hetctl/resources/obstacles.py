@@ -9,6 +9,7 @@ from typing import Any
 from hetctl.resources import layout
 from hetctl.resources.activity import runs
 from hetctl.resources.base import Action, Change, Desired, Observed, Reason
+from hetctl.resources.unit import MANAGED_NOTE
 from hetctl.transport import quoting
 from hetctl.transport.base import Json
 
@@ -16,12 +17,15 @@ from hetctl.transport.base import Json
 def unless_in_the_way(change: Change, desired: Desired, observed: Observed) -> Change:
     """Return the change, as BLOCKED when something that is not ours is in its way.
 
-    That is a process on the declared port, or a drop-in that changes a unit of ours.
+    That is a process on the declared port, a unit of that name, or a drop-in that changes a unit of ours.
     """
     if observed.unknown:
         return change
     if runs(desired.spec) and (owner := foreign_listener(desired, observed)):
         why, fix = f"port {desired.spec['port']} belongs to {describe_owner(owner)}", stop_command(owner)
+    elif path := foreign_unit_file(desired, observed):
+        why = f"{path} is there already, and hetctl did not write it"
+        fix = quoting.shell_command(["mv", path, f"{path}.before-hetctl"]) + " && systemctl daemon-reload"
     elif paths := foreign_drop_ins(observed):
         why = f"{desired.spec['unit']} is changed by {', '.join(paths)}"
         fix = quoting.shell_command(["rm", *paths]) + " && systemctl daemon-reload"
@@ -40,6 +44,17 @@ def foreign_listener(desired: Desired, observed: Observed) -> Mapping[str, Any] 
                 found: Mapping[str, Any] = owner
                 return found
     return None
+
+
+def foreign_unit_file(desired: Desired, observed: Observed) -> str:
+    """Return the path of a unit file that has the name of ours and is not; empty when there is none.
+
+    One that hetctl wrote says so in its first line: its mark may have been lost.
+    """
+    if observed.mark is not None:
+        return ""
+    said = [str(state["first_line"]) for state in observed.states if "first_line" in state]
+    return str(desired.spec["unit_path"]) if any(line != MANAGED_NOTE for line in said) else ""
 
 
 def foreign_drop_ins(observed: Observed) -> list[str]:

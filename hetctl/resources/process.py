@@ -30,11 +30,17 @@ def process_objects(
         *sorted(spec.get("secret_files", {}).values()),
     ]
     return [
-        *[{"type": "file", "path": path, "expect": dict(made.get(path) or {})} for path in paths],
+        *[_file(spec, path, made.get(path)) for path in paths],
         {"type": "unit", "name": spec["unit"]},
         {"type": "listener", "port": spec["port"]},
         *watch_objects(spec, made),
     ]
+
+
+def _file(spec: Mapping[str, Json], path: str, made: Mapping[str, Json] | None) -> Mapping[str, Json]:
+    """Return a file to look at; of a unit that was not made yet also what it says of who wrote it."""
+    told = {"first_line": True} if path == spec["unit_path"] and made is None else {}
+    return {"type": "file", "path": path, "expect": dict(made or {}), **told}
 
 
 def process_drift(observed: Observed) -> list[Reason]:

@@ -226,6 +226,22 @@ def environment(
     return {**BASE_ENVIRONMENT, **node_environment, **placement.env, **visible}
 
 
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """A packet filter without which a process must not start.
+
+    It is wanted and checked, not required: what a unit requires takes it along when it is started anew, and
+    the filter is whenever the node's own packet filter is.
+
+    Arguments:
+        unit: That puts it in force.
+        check: Succeeds while it is.
+    """
+
+    unit: str
+    check: Sequence[str]
+
+
 def worker_service(
     worker: Worker,
     *,
@@ -235,7 +251,7 @@ def worker_service(
     command: Sequence[str],
     node_environment: Mapping[str, str],
     sources: Sequence[str],
-    firewall_unit: str,
+    guard: Guard | None,
     groups: frozenset[str],
     after_start: Sequence[Sequence[str]],
 ) -> Service:
@@ -249,7 +265,7 @@ def worker_service(
         command: Its command line.
         node_environment: Of its node.
         sources: Addresses that may exchange packets with it; empty for no limit of its own.
-        firewall_unit: Unit that has to be up before; empty for none.
+        guard: The packet filter that has to be in force before; None for none.
         groups: Names of the groups that exist on its node.
         after_start: Commands run as root once it runs.
     """
@@ -260,7 +276,9 @@ def worker_service(
         command=command,
         after_start=after_start,
         environment=environment(node_environment, placement, visibility_environment(worker.devices)),
-        requires=[firewall_unit] if firewall_unit else [],
+        wants=[guard.unit] if guard else [],
+        after=[guard.unit] if guard else [],
+        checks=[guard.check] if guard else [],
         allow_addresses=sources,
         devices=(nodes := device_nodes([device.backend for device in worker.devices])),
         groups=sorted(GPU_GROUPS & groups) if nodes else [],
@@ -276,7 +294,7 @@ def server_service(
     node_environment: Mapping[str, str],
     before_start: Sequence[Sequence[str]],
     credentials: Mapping[str, str],
-    firewall_unit: str,
+    guard: Guard | None,
     start_seconds: int,
     groups: frozenset[str],
 ) -> Service:
@@ -290,7 +308,7 @@ def server_service(
         node_environment: Of its node.
         before_start: Commands that must succeed first.
         credentials: Secret name to root-only file.
-        firewall_unit: Unit that has to be up before; empty for none.
+        guard: The packet filter that has to be in force before; None for none.
         start_seconds: How long `before_start` may take.
         groups: Names of the groups that exist on its node.
     """
@@ -302,8 +320,9 @@ def server_service(
         command=command,
         before_start=before_start,
         environment=environment(node_environment, order.placement, visible),
-        requires=[firewall_unit] if firewall_unit else [],
-        wants=[layout.unit_name(cluster, name, "watch")],
+        wants=[layout.unit_name(cluster, name, "watch"), *([guard.unit] if guard else [])],
+        after=[guard.unit] if guard else [],
+        checks=[guard.check] if guard else [],
         credentials=credentials,
         hidden_paths=FOREIGN_CONFIGURATION,
         start_seconds=start_seconds,

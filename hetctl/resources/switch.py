@@ -87,6 +87,8 @@ def switch_steps(shared: Work, switch: Switch) -> list[Step]:
             *(_step(shared, "prove", change, gang.reprove_server, before) for change in starting),
             *(_step(shared, "rest", change, gang.rest_member, before) for change in resting),
         ]
+    staging = _staging(shared, kept, before)
+    before |= frozenset(step.name for step in staging)
     standing = [change for change in members if change.mark is not None and runs(change.mark.spec)]
     heads = [change for change in standing if change.kind == "server"]
     workers = [change for change in standing if change.kind == "worker"]
@@ -126,7 +128,31 @@ def switch_steps(shared: Work, switch: Switch) -> list[Step]:
     steps += [_step(shared, "rest", change, gang.rest_member, started) for change in resting]
     steps += [_step(shared, "raise", change, packet_filter.raise_filter, started) for change in filters]
     steps += _rescue(shared, members, filters, steps)
-    return [replace(step, switch=str(members[0].gang)) for step in steps]
+    return [*staging, *(replace(step, switch=str(members[0].gang)) for step in steps)]
+
+
+def _staging(shared: Work, kept: Sequence[Change], before: frozenset[str]) -> list[Step]:
+    """Return the last steps before anything stops, one for each node."""
+    steps = []
+    for node in dict.fromkeys(change.node for change in kept):
+        here = [change for change in kept if change.node == node]
+        steps.append(
+            Step(
+                name=f"stage {here[0].gang} on {node}",
+                address=here[0].address,
+                node=node,
+                run=_bind_staging(shared, here),
+                needs=before,
+            )
+        )
+    return steps
+
+
+def _bind_staging(shared: Work, changes: Sequence[Change]) -> Callable[[StepContext], None]:
+    def run(context: StepContext) -> None:
+        gang.stage(shared, context, changes)
+
+    return run
 
 
 def _rescue(

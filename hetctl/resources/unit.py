@@ -46,9 +46,9 @@ class Service:
         description: For `systemctl status`.
         command: Absolute path and arguments.
         before_start: Commands that must succeed first.
+        checks: Commands run as root outside the sandbox that must succeed before those.
         after_start: Commands run as root outside the sandbox once it runs; one that fails changes nothing.
         environment: Variables of the program, spelled out.
-        requires: Units that must be up and whose stop stops this one.
         wants: Units that start with this one.
         after: Units to wait for.
         credentials: Name to root-only file.
@@ -64,9 +64,9 @@ class Service:
     description: str
     command: Sequence[str]
     before_start: Sequence[Sequence[str]] = ()
+    checks: Sequence[Sequence[str]] = ()
     after_start: Sequence[Sequence[str]] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
-    requires: Sequence[str] = ()
     wants: Sequence[str] = ()
     after: Sequence[str] = ()
     credentials: Mapping[str, str] = field(default_factory=dict)
@@ -89,8 +89,7 @@ def render_service(service: Service) -> str:
         "[Unit]",
         f"Description={quoting.unit_value(service.description)}",
         f"Wants={' '.join(['network-online.target', *service.wants])}",
-        *[f"Requires={unit}" for unit in service.requires],
-        f"After={' '.join(['network-online.target', *service.requires, *service.after])}",
+        f"After={' '.join(['network-online.target', *service.after])}",
         "StartLimitIntervalSec=0",
         "",
         "[Service]",
@@ -106,6 +105,7 @@ def render_service(service: Service) -> str:
             f"LoadCredential={name}:{quoting.unit_value(path)}"
             for name, path in sorted(service.credentials.items())
         ],
+        *[f"ExecStartPre=+{quoting.unit_command(command)}" for command in service.checks],
         *[f"ExecStartPre={quoting.unit_command(command)}" for command in service.before_start],
         f"ExecStart={quoting.unit_command(service.command)}",
         *[f"ExecStartPost=-+{quoting.unit_command(command)}" for command in service.after_start],
@@ -138,16 +138,17 @@ def _address_lines(addresses: Sequence[str]) -> list[str]:
 
 
 def render_oneshot(
-    *, unit: str, description: str, start: Sequence[str], stop: Sequence[str], before: str
+    *, unit: str, description: str, start: Sequence[str], stop: Sequence[str], before: str, follows: str
 ) -> str:
     """Return the text of a unit that does one thing at boot and undoes it when stopped.
 
     Arguments:
         unit: Name with `.service`; part of the description so that two of them never read alike.
         description: For `systemctl status`.
-        start: Command run at start.
-        stop: Command run at stop.
+        start: Command run at start, and again when what it follows is started anew or reloaded.
+        stop: Command run at stop; it may have nothing left to undo.
         before: Target or unit that must not be reached before this one is up.
+        follows: Unit that undoes it whenever it is started anew or reloaded.
     """
     lines = [
         MANAGED_NOTE,
@@ -156,14 +157,17 @@ def render_oneshot(
         "DefaultDependencies=no",
         "Wants=network-pre.target",
         f"Before={before} shutdown.target",
-        "After=nftables.service local-fs.target",
+        f"After={follows} local-fs.target",
+        f"PartOf={follows}",
+        f"ReloadPropagatedFrom={follows}",
         "Conflicts=shutdown.target",
         "",
         "[Service]",
         "Type=oneshot",
         "RemainAfterExit=yes",
         f"ExecStart={quoting.unit_command(start)}",
-        f"ExecStop={quoting.unit_command(stop)}",
+        f"ExecReload={quoting.unit_command(start)}",
+        f"ExecStop=-{quoting.unit_command(stop)}",
         "",
         "[Install]",
         "WantedBy=multi-user.target",

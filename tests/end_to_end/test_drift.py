@@ -10,6 +10,7 @@ import pytest
 from tests.end_to_end.conftest import KEY, WorkplaceFactory
 from tests.end_to_end.workplace import Workplace, answer, chat_manifest
 from tests.lab.fixtures import LabFactory
+from tests.lab.host import Host
 from tests.lab.hosts import Lab
 from tests.lab.snapshot import difference, snapshot
 
@@ -117,6 +118,40 @@ def test_damage_is_found_named_and_mended(cluster: Cluster, what: str) -> None:
     cluster.workplace.apply()
     cluster.workplace.expect(0, "diff")
     assert "blue" in answer(cluster.lab["head"].address, KEY).lower()
+
+
+@pytest.mark.parametrize("action", ["restart", "reload"])
+def test_the_filter_comes_back_with_the_node_s_own_and_nothing_restarts(
+    cluster: Cluster, action: str
+) -> None:
+    left, head = cluster.lab["left"], cluster.lab["head"]
+    running = [_invocation(head, SERVER), _invocation(left, WORKER)]
+    left.exec(["systemctl", "start", "nftables"])
+    left.exec(["systemctl", action, "nftables"])
+    assert "hetctl" in left.exec(["nft", "list", "tables"]).stdout
+    cluster.workplace.expect(0, "diff")
+    assert running == [_invocation(head, SERVER), _invocation(left, WORKER)]
+
+
+def _invocation(host: Host, unit: str) -> str:
+    return host.exec(["systemctl", "show", "--property=InvocationID", "--value", unit]).stdout
+
+
+def test_status_says_that_a_port_is_open(cluster: Cluster) -> None:
+    cluster.lab["left"].exec(["nft", "flush", "ruleset"])
+    told = cluster.workplace.expect(10, "status").stdout
+    assert "firewall/chat@left" in told
+    assert "20052 open to everybody" in told
+    cluster.workplace.apply()
+    cluster.workplace.expect(0, "status")
+
+
+def test_a_worker_does_not_start_without_its_filter(cluster: Cluster) -> None:
+    left = cluster.lab["left"]
+    left.exec(["nft", "flush", "ruleset"])
+    assert left.exec(["systemctl", "restart", WORKER], check=False).returncode != 0
+    cluster.workplace.apply()
+    cluster.workplace.expect(0, "diff")
 
 
 def test_a_stranger_on_a_declared_port_is_named_and_left_alone(cluster: Cluster) -> None:

@@ -59,6 +59,8 @@ def cluster(
     return made
 
 
+INVOCATION = ["systemctl", "show", "--property=InvocationID", "--value", "hetctl:den:chat:server.service"]
+
 BROKEN = {
     "a server that does not start": {"args": '["--no-such-flag"]', "context": "1024"},
     "a server that answers wrong": {
@@ -82,6 +84,24 @@ def test_what_came_back_is_what_was_there(cluster: Cluster) -> None:
     cluster.declare()
     cluster.workplace.expect(0, "diff")
     cluster.workplace.expect(0, "status")
+
+
+@pytest.mark.parametrize("host", ["head", "left"])
+def test_a_full_disk_stops_nothing(cluster: Cluster, host: str) -> None:
+    running = cluster.lab["head"].exec(INVOCATION).stdout
+    cluster.declare(context="1024")
+    cluster.lab[host].exec(["sh", "-c", "cat /dev/zero > /fill || :"], timeout=120)
+    try:
+        outcome = cluster.workplace.apply(4)
+        assert "No space left on device" in outcome.stdout
+        assert cluster.answers()
+        assert cluster.lab["head"].exec(INVOCATION).stdout == running
+        cluster.workplace.expect(0, "status")
+    finally:
+        cluster.lab[host].exec(["rm", "/fill"])
+    cluster.workplace.apply()
+    cluster.declare()
+    cluster.workplace.apply()
 
 
 def test_a_first_apply_that_fails_leaves_nothing_running(cluster: Cluster) -> None:

@@ -22,7 +22,7 @@ from tests.resources.den import Den
 CASES = sorted((Path(__file__).parent / "cases" / "rendering").glob("*.yaml"))
 
 TELLING = (
-    *("Device", "PrivateDevices", "SupplementaryGroups", "Environment", "IPAddress", "Requires"),
+    *("Device", "PrivateDevices", "SupplementaryGroups", "Environment", "IPAddress", "ExecStartPre=+"),
     *("LoadCredential", "InaccessiblePaths"),
 )
 """How lines of a unit begin that depend on the placement."""

@@ -151,7 +151,7 @@ def test_a_failed_switch_goes_back_and_a_removal_does_not() -> None:
     update = [change(address, Action.UPDATE, marked=True) for address in ("worker/chat@left", "server/chat")]
     steps = {step.name: step for step in expand(update, WORK, compiling=[], bystanders={})}
     rescue = steps.pop("go back server/chat")
-    assert rescue.rescues == set(steps)
+    assert rescue.rescues == {name for name in steps if not name.startswith("stage ")}
     assert rescue.also == {"left", "head"}
     gone = [change(address, Action.REMOVE) for address in ("worker/chat@left", "server/chat")]
     assert not [step for step in expand(gone, WORK, compiling=[], bystanders={}) if step.rescues]
@@ -231,7 +231,13 @@ def test_a_placement_that_takes_over_starts_after_the_other_stopped() -> None:
     [rescue] = [step for step in steps if step.rescues]
     assert rescue.name == "go back server/code"
     assert "rest worker/chat@left" in rescue.rescues
-    assert len({step.switch for step in steps}) == 1
+    assert {step.switch for step in steps if not step.name.startswith("stage ")} == {"chat"}
+
+
+def test_nothing_stops_before_every_node_can_be_written_to() -> None:
+    members = [change(address, Action.UPDATE, marked=True) for address in ("worker/chat@left", "server/chat")]
+    before = order(expand(members, WORK, compiling=[], bystanders={}))
+    assert {"stage chat on head", "stage chat on left"} <= before["stop server/chat on head"]
 
 
 def test_what_is_declared_stopped_is_written_and_not_started() -> None:

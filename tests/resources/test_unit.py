@@ -14,7 +14,9 @@ SERVICE = Service(
     command=["/bin/true", "--alias", "a b", "--grammar", "$HOME %h 'x' \"y\""],
     before_start=[["/bin/true", "--expect", "7.0.0"]],
     environment={"A": "1", "B": "with space"},
-    requires=["hetctl:den:chat:firewall.service"],
+    wants=["hetctl:den:chat:firewall.service"],
+    after=["hetctl:den:chat:firewall.service"],
+    checks=[["/bin/true", "list", "table"]],
     credentials={"api-keys": "/var/lib/hetctl/clusters/den/secrets/chat.api-keys"},
     allow_addresses=["10.0.0.5", "127.0.0.0/8"],
     start_seconds=65,
@@ -48,6 +50,7 @@ def test_systemd_understands_the_units(tmp_path: Path) -> None:
         start=["/bin/true", "-f", "/x y"],
         stop=["/bin/true"],
         before="network-pre.target",
+        follows="nftables.service",
     )
     (tmp_path / "hetctl:den:chat:firewall.service").write_text(firewall)
     (tmp_path / SERVICE.unit).write_text(render_service(SERVICE))
