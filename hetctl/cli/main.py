@@ -38,6 +38,8 @@ COMMANDS = {
     "start": Entry("start", "Start a placement that is stopped."),
     "stop": Entry("stop", "Stop a placement; it stays installed."),
     "switch": Entry("switch", "Run another member of a group."),
+    "restart": Entry("restart", "Stop and start a placement."),
+    "rollback": Entry("rollback", "Go back to a placement's previous generation."),
     "status": Entry("status", "Say how the placements are and where they answer."),
     "logs": Entry("logs", "Show the journals of a placement's processes."),
     "ask": Entry("ask", "Send one prompt to a placement."),

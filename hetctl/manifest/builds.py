@@ -7,6 +7,7 @@ from pydantic import BeforeValidator, Field
 from hetctl.manifest.section import LIST, WORD, WORD_OR_LIST, Section, key
 from hetctl.manifest.values import (
     AbsolutePath,
+    Alias,
     Architecture,
     Commit,
     Label,
@@ -119,7 +120,7 @@ class Model(Section):
         BeforeValidator(_files, json_schema_input_type=Text | Parts),
     ] = key(..., "GGUF file on the operator's machine, relative to this manifest file.")
     sha256: Sha256 | None = key(None, "Digest the file must have.", shown="not checked")
-    alias: Text | None = key(
+    alias: Alias | None = key(
         None, "Model name in the API for placements that give none.", shown="the placement's name"
     )
     renamed_from: Label | None = key(None, "Its name before.", shown="none")

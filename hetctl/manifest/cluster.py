@@ -12,7 +12,7 @@ from hetctl.manifest.placements import Placement
 from hetctl.manifest.secrets import SecretRef
 from hetctl.manifest.section import Section, key
 from hetctl.manifest.source import Source
-from hetctl.manifest.values import Label, Name, Text
+from hetctl.manifest.values import Label, Name, Prose, Text
 
 
 class Mirrors(Section):
@@ -39,7 +39,7 @@ class Acknowledged(Section):
     code: Text = key(..., "Its code.")
     at: Text = key(..., "Node or device it is about.")
     severity: Literal["info", "warning"] = key("info", "What to show it as.")
-    reason: Text = key(..., "Why that is all right.")
+    reason: Prose = key(..., "Why that is all right.")
 
 
 class ManifestFile(Section):

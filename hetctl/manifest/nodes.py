@@ -7,6 +7,7 @@ from pydantic import BeforeValidator, Field
 from hetctl.manifest.section import Section, key
 from hetctl.manifest.values import (
     AbsolutePath,
+    Line,
     Name,
     Pci,
     Port,
@@ -19,7 +20,7 @@ from hetctl.manifest.values import (
     reject,
 )
 
-Env = dict[Variable, str]
+Env = dict[Variable, Line]
 """Environment variables. Values are text: quote numbers."""
 
 

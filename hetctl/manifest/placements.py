@@ -20,11 +20,14 @@ from hetctl.manifest.section import (
 )
 from hetctl.manifest.values import (
     SIZE_PATTERN,
+    Alias,
     Count,
     Label,
+    Line,
     Name,
     Port,
     Positive,
+    Prose,
     Seconds,
     Size,
     Text,
@@ -124,8 +127,8 @@ class Ready(Section):
     """When a placement counts as ready."""
 
     within: Seconds | None = key(None, "Time from start to proof.", shown="from model size and link")
-    prompt: Text | None = key(None, "What to ask.", shown="a fixed question that suits the task")
-    expect: Text | None = key(None, "Text the answer must contain, in any case.", shown="any answer")
+    prompt: Prose | None = key(None, "What to ask.", shown="a fixed question that suits the task")
+    expect: Prose | None = key(None, "Text the answer must contain, in any case.", shown="any answer")
 
 
 class Upload(Section):
@@ -174,7 +177,7 @@ class Placement(Section):
         "Devices in order, as node/name. `<head>/cpu` is the head's own CPU. `auto`: with a single node, all"
         " its cards and CPU workers, its CPU if it has none.",
     )
-    layers: Annotated[Annotated[Literal["auto"], WORD] | Annotated[dict[Text, Count], MAP], WORD_OR_MAP] = (
+    layers: Annotated[Annotated[Literal["auto"], WORD] | Annotated[dict[Prose, Count], MAP], WORD_OR_MAP] = (
         key(
             "auto",
             "Repeating layers on each device, the output layer not counted; `cpu` is the head's own CPU.",
@@ -182,13 +185,13 @@ class Placement(Section):
     )
     shares: (
         Annotated[
-            Annotated[Literal["equal"], WORD] | Annotated[dict[Text, Positive], MAP],
+            Annotated[Literal["equal"], WORD] | Annotated[dict[Prose, Positive], MAP],
             WORD_OR_MAP,
         ]
         | None
     ) = key(None, "Shares of each device in split modes row and tensor.", shown="equal")
     n_cpu_moe: Annotated[
-        Annotated[Literal["auto"], WORD] | Annotated[Count, NUMBER] | Annotated[dict[Text, Count], MAP],
+        Annotated[Literal["auto"], WORD] | Annotated[Count, NUMBER] | Annotated[dict[Prose, Count], MAP],
         WORD_NUMBER_OR_MAP,
     ] = key(0, "How many of the first layers keep their experts in the head's memory.")
     context: Positive = key(8192, "Tokens of context of each slot.")
@@ -216,7 +219,7 @@ class Placement(Section):
         None, "Name of a chat template built into llama.cpp.", shown="the model's own"
     )
     speculative: Speculative | None = key(None, "Speculative decoding.", shown="off")
-    alias: Text | None = key(
+    alias: Alias | None = key(
         None, "Model name in the API.", shown="the model's alias, else the placement's name"
     )
     server: Server = key({}, "The HTTP server.", shown="see below")
@@ -239,7 +242,8 @@ class Placement(Section):
     )
     env: Env = key({}, "Environment of llama-server and the workers of this placement.", shown="empty")
     args: Annotated[
-        tuple[Annotated[Annotated[str, WORD] | Annotated[Upload, MAP], WORD_OR_MAP], ...], Field(strict=False)
+        tuple[Annotated[Annotated[Line, WORD] | Annotated[Upload, MAP], WORD_OR_MAP], ...],
+        Field(strict=False),
     ] = key(
         (),
         "More arguments for llama-server. One that a key stands for is refused, naming the key.",

@@ -13,9 +13,11 @@ from hetctl.manifest.schema import EXTENSION, cluster_schema
 from hetctl.manifest.section import Section
 from hetctl.manifest.values import (
     ABSOLUTE_PATTERN,
+    ALIAS_PATTERN,
     ARCHITECTURE_PATTERN,
     HEX_PATTERN,
     LABEL_PATTERN,
+    LINE_PATTERN,
     NAME_PATTERN,
     PCI_PATTERN,
     SHA256_PATTERN,
@@ -29,6 +31,8 @@ from hetctl.manifest.values import (
 
 _FORMS: Final = {
     ABSOLUTE_PATTERN: "absolute path",
+    ALIAS_PATTERN: "text without commas",
+    LINE_PATTERN: "text",
     ARCHITECTURE_PATTERN: "text such as 120a",
     HEX_PATTERN: "7 to 64 hex digits",
     LABEL_PATTERN: "label",

@@ -142,8 +142,21 @@ Positive = Annotated[int, Field(ge=1, le=2**31 - 1), BeforeValidator(_integral)]
 Port = Annotated[int, Field(ge=1, le=65535), BeforeValidator(_integral)]
 """A TCP port."""
 
-Text = Annotated[str, Field(min_length=1)]
-"""Any text but the empty one."""
+LINE_PATTERN = r"^[^\x00-\x1f\x7f]*$"
+ALIAS_PATTERN = r"^[^,\x00-\x1f\x7f]+$"
+LINE_FORM = "one line of text without control characters"
+
+Line = Annotated[str, Form(LINE_PATTERN, LINE_FORM, "no reader of unit files takes line breaks and tabs")]
+"""Text that becomes an argument, a variable or a path."""
+
+Text = Annotated[Line, Field(min_length=1)]
+"""As `Line`, but not empty."""
+
+Prose = Annotated[str, Field(min_length=1)]
+"""Text of any kind: it is shown or sent, never written where another program would parse it."""
+
+Alias = Annotated[str, Form(ALIAS_PATTERN, "a name without commas", "llama-server takes a list of names")]
+"""The name of a model in the API."""
 
 NAME_FORM = "a name of lower-case letters, digits and hyphens (at most 40, not beginning with x-)"
 NAME_PATTERN = r"^(?!x-)[a-z0-9](?:[a-z0-9-]{0,38}[a-z0-9])?$"
@@ -151,7 +164,7 @@ LABEL_FORM = "a name of letters, digits, dots, underscores and hyphens (at most 
 LABEL_PATTERN = r"^(?!x-)[A-Za-z0-9](?:[A-Za-z0-9._-]{0,62}[A-Za-z0-9])?$"
 VARIABLE_PATTERN = r"^[A-Za-z_][A-Za-z0-9_]*$"
 VERSION_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._+-]{0,63}$"
-ABSOLUTE_PATTERN = r"^/.*[^/].*$"
+ABSOLUTE_PATTERN = r"^(?!.*/\.{1,2}(?:/|$))(?=.*[^/])/[^\x24\x00-\x1f\x7f]+$"
 HEX_PATTERN = r"^[0-9a-fA-F]{7,64}$"
 SHA256_PATTERN = r"^[0-9a-fA-F]{64}$"
 UUID_PATTERN = r"^(GPU-)?[0-9A-Fa-f][0-9A-Fa-f-]{7,39}$"
@@ -171,7 +184,14 @@ Variable = Annotated[
 """An environment variable or CMake option."""
 
 Version = Annotated[str, Form(VERSION_PATTERN, "a version without spaces", "for example b11434")]
-AbsolutePath = Annotated[str, Form(ABSOLUTE_PATTERN, "an absolute path below /", "for example /data/models")]
+AbsolutePath = Annotated[
+    str,
+    Form(
+        ABSOLUTE_PATTERN,
+        "an absolute path below / without `..`, `$` and control characters",
+        "for example /data/models",
+    ),
+]
 Commit = Annotated[
     str, Form(HEX_PATTERN, "7 to 64 hexadecimal digits", "git rev-parse prints it"), AfterValidator(str.lower)
 ]

@@ -41,12 +41,16 @@ def asked_states(resolved: Resolved, verb: Verb, placement: str) -> dict[str, st
     position = resolved.cluster.source.position
     if verb is Verb.STOP:
         return {placement: STOPPED}
+    if verb is Verb.ROLLBACK:
+        return {}
     if item.state == STOPPED:
         raise UsageError(
             f"placement {placement} is declared stopped",
             where=str(position(("placements", placement, "state"))),
             fix="take `state: stopped` out of the manifest and apply it",
         )
+    if verb is Verb.RESTART:
+        return {}
     if verb is Verb.START:
         return {placement: RUNNING}
     if item.group is None:

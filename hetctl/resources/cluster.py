@@ -30,7 +30,7 @@ from hetctl.resources.base import (
     digest,
 )
 from hetctl.resources.compiling import CompileOrder, compile_build, jobs_for
-from hetctl.resources.coupling import couple
+from hetctl.resources.coupling import couple, restarted
 from hetctl.resources.desired import desired_state
 from hetctl.resources.desired_build import LOCAL
 from hetctl.resources.headers import ModelFiles
@@ -48,6 +48,7 @@ from hetctl.resources.provider import (
 )
 from hetctl.resources.reading import NodeReading, observe_node, read_node
 from hetctl.resources.registry import KINDS
+from hetctl.resources.rollback import rolled_back
 from hetctl.resources.steps import CompileStep, expand
 from hetctl.resources.topology import LOOPBACK
 from hetctl.resources.view import (
@@ -101,6 +102,7 @@ class ClusterProvider:
         workstation: The operator's machine.
         models: Describes the model files there.
         states: By placement `running` or `stopped`, where that is asked for instead of what would follow.
+        order: What a command asks for, and of which placement; None for what the manifest says.
     """
 
     manifest: Path
@@ -109,6 +111,7 @@ class ClusterProvider:
     workstation: Workstation
     models: ModelFiles
     states: Mapping[str, str] = field(default_factory=dict)
+    order: tuple[Verb, str] | None = None
     _known: _Slots = field(default_factory=_Slots)
 
     @property
@@ -222,13 +225,14 @@ class ClusterProvider:
         return read_node(session, cluster=self.cluster, destinations=destinations, paths=paths)
 
     def asked(self, verb: Verb, placement: str) -> tuple[ClusterProvider, frozenset[str]]:
-        """Return the same cluster with a placement started or stopped, and the placements that concerns.
+        """Return the same cluster as a command wants a placement, and the placements that concerns.
 
         Raises:
             UsageError: The manifest says that it is stopped, or it is in no group.
         """
         states = asked_states(self.resolved, verb, placement)
-        return replace(self, states=states, _known=_Slots()), frozenset(states)
+        wanted = replace(self, states=states, order=(verb, placement), _known=_Slots())
+        return wanted, frozenset({placement, *states})
 
     def desired(self, survey: Survey) -> DesiredState:
         """Return what the manifest wants.
@@ -253,6 +257,8 @@ class ClusterProvider:
                 states=self.states,
             )
         )
+        if self.order is not None and self.order[0] is Verb.ROLLBACK:
+            state = rolled_back(state, survey, self.order[1])
         self._known.state = state
         return state
 
@@ -307,6 +313,8 @@ class ClusterProvider:
 
     def together(self, changes: Sequence[Change]) -> Sequence[Change]:
         """Return the changes with gang members restarting together."""
+        if self.order is not None and self.order[0] is Verb.RESTART:
+            changes = restarted(changes, self.order[1])
         return couple(changes)
 
     def summaries(self, plan: Plan, survey: Survey) -> tuple[GangSummary, ...]:

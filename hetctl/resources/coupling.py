@@ -38,6 +38,16 @@ def _runs(change: Change) -> bool:
     return change.desired is None or runs(change.desired.spec)
 
 
+def restarted(changes: Sequence[Change], placement: str) -> list[Change]:
+    """Return the changes with RESTART for each member of a placement that runs and would stay as it is."""
+    return [
+        _restart(change, "it is asked for", Cost.MODEL_RELOAD)
+        if change.gang == placement and change.action is Action.NONE and _runs(change)
+        else change
+        for change in changes
+    ]
+
+
 def _held(change: Change, blocked: set[str]) -> Change:
     """Return a packet filter of a blocked placement as BLOCKED.
 

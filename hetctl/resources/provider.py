@@ -173,6 +173,8 @@ class Verb(StrEnum):
     START = "start"
     STOP = "stop"
     SWITCH = "switch"  # start it and stop those of its group
+    RESTART = "restart"
+    ROLLBACK = "rollback"  # to its previous generation
 
 
 class Purpose(StrEnum):
@@ -311,7 +313,7 @@ class Provider(Protocol):
         """Return facts, marks and whatever else the desired state is worked out from."""
 
     def asked(self, verb: Verb, placement: str) -> tuple[Provider, frozenset[str]]:
-        """Return the same cluster with a placement started or stopped, and the placements that concerns.
+        """Return the same cluster as a command wants a placement, and the placements that concerns.
 
         Raises:
             UsageError: The manifest forbids it.

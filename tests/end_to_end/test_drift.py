@@ -12,6 +12,7 @@ from tests.end_to_end.workplace import Workplace, answer, chat_manifest
 from tests.lab.fixtures import LabFactory
 from tests.lab.host import Host
 from tests.lab.hosts import Lab
+from tests.lab.process import wait_until
 from tests.lab.snapshot import difference, snapshot
 
 SERVER = "hetctl:den:chat:server.service"
@@ -128,7 +129,7 @@ def test_the_filter_comes_back_with_the_node_s_own_and_nothing_restarts(
     running = [_invocation(head, SERVER), _invocation(left, WORKER)]
     left.exec(["systemctl", "start", "nftables"])
     left.exec(["systemctl", action, "nftables"])
-    assert "hetctl" in left.exec(["nft", "list", "tables"]).stdout
+    wait_until(lambda: "hetctl" in left.exec(["nft", "list", "tables"]).stdout, "the table is back")
     cluster.workplace.expect(0, "diff")
     assert running == [_invocation(head, SERVER), _invocation(left, WORKER)]
 
