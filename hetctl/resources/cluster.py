@@ -383,6 +383,9 @@ class ClusterProvider:
             options=spec["options"],
             targets=spec["binaries"],
             directory=layout.compile_directory(str(cache), spec["key"]),
+            compiler_cache=str(self.workstation.cache / "ccache")
+            if local
+            else layout.compiler_cache(str(cache)),
             jobs=jobs_for(facts),
             generator="Ninja" if "ninja" in facts.tools else "Unix Makefiles",
             description={"identity": spec["identity"], "toolchain": spec["toolchain"]},

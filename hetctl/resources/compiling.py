@@ -159,6 +159,7 @@ class CompileOrder:
         options: CMake options.
         targets: CMake targets.
         directory: Scratch directory on the compiling node.
+        compiler_cache: Directory for ccache on the compiling node.
         jobs: Compilers at once.
         generator: CMake generator.
         description: Stored beside the result.
@@ -172,6 +173,7 @@ class CompileOrder:
     options: Mapping[str, str]
     targets: Sequence[str]
     directory: str
+    compiler_cache: str
     jobs: int
     generator: str
     description: Mapping[str, Json]
@@ -201,15 +203,22 @@ def compile_build(
         str(order.archive.resolve()) if local else f"{order.directory}/source-{order.archive_digest[:16]}"
     )
     source, output = f"{order.directory}/source", f"{order.directory}/build"
-    session.call("make_directories", {"paths": [{"path": order.directory, "mode": 0o755}]})
+    places = [{"path": path, "mode": 0o755} for path in (order.directory, order.compiler_cache)]
+    session.call("make_directories", {"paths": places})
     there = session.call("observe", {"objects": [{"type": "file", "path": source}]})["states"][0]
     if not there.get("exists"):  # left by a run that was cut off: it goes on from there
         _unpack(order, session, context, archive=archive, source=source, local=local)
     options = [f"-D{name}={value}" for name, value in sorted(order.options.items())]
     context.progress("configuring")
+    environment = {
+        "CCACHE_NOHASHDIR": "1",
+        "CCACHE_BASEDIR": order.directory,
+        "CCACHE_DIR": order.compiler_cache,
+    }
     _run(
         session,
         ["cmake", "-S", source, "-B", output, "-G", order.generator, *options],
+        environment,
         log=f"{order.directory}/configure.log",
         what=f"cmake refused to configure build {order.name}",
         stop=context.interrupted,
@@ -217,6 +226,7 @@ def compile_build(
     _run(
         session,
         ["cmake", "--build", output, "--parallel", str(order.jobs), "--target", *order.targets],
+        environment,
         log=f"{order.directory}/compile.log",
         what=f"compiling build {order.name} failed",
         stop=context.interrupted,
@@ -263,6 +273,7 @@ def _unpack(
 def _run(
     session: Session,
     argv: list[str],
+    environment: Mapping[str, str],
     *,
     log: str,
     what: str,
@@ -273,7 +284,7 @@ def _run(
         "run",
         {
             "argv": argv,
-            "env": {"CCACHE_NOHASHDIR": "1", "CCACHE_BASEDIR": log.rpartition("/")[0]},
+            "env": dict(environment),
             "log": log,
             "events": on_line is not None,
         },

@@ -116,6 +116,11 @@ def compile_directory(cache: str, key: str) -> str:
     return f"{cache}/{UNFINISHED_PREFIX}compile-{key}"
 
 
+def compiler_cache(cache: str) -> str:
+    """Return the directory for ccache on a node that compiles: it goes with the last of a cluster."""
+    return f"{cache}/{UNFINISHED_PREFIX}ccache"
+
+
 def model_directory(paths: NodePaths, cluster: str, model: str, sha256: str) -> str:
     """Return the directory of one model's files: they keep their own names in it."""
     return f"{paths.models}/{cluster}/{model}-{sha256[:16]}"

@@ -72,12 +72,11 @@ def ranking_model() -> Path:
 def operator_environment() -> dict[str, str]:
     """Return the environment for a hetctl process whose caches outlive the test session.
 
-    What hetctl compiles and ccache's objects stay there, so that one content is compiled once.
+    What hetctl compiles and the compiler's cache stay there, so that one content is compiled once.
     """
-    cache = cache_directory()
-    operator_cache = cache / "operator"
+    operator_cache = cache_directory() / "operator"
     operator_cache.mkdir(parents=True, exist_ok=True)
-    return {**os.environ, "XDG_CACHE_HOME": str(operator_cache), "CCACHE_DIR": str(cache / "ccache")}
+    return {**os.environ, "XDG_CACHE_HOME": str(operator_cache)}
 
 
 def lab_required() -> bool:
