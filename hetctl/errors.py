@@ -139,6 +139,10 @@ class UsageError(HetctlError):
     exit_code = ExitCode.USAGE
 
 
+class SecretUnavailable(UsageError):
+    """A secret is not where the manifest says, or cannot be used as one. Never carries a part of it."""
+
+
 class ManifestInvalid(HetctlError):
     """The manifest is wrong. `problems` holds everything found, in file order."""
 

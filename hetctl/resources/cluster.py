@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from hetctl.errors import Interrupted, OperationFailed, UsageError
+from hetctl.errors import Interrupted, OperationFailed
 from hetctl.facts.node import NodeFacts, parse_node_facts
 from hetctl.manifest import load
 from hetctl.manifest.references import Resolved, resolve
@@ -61,11 +61,12 @@ from hetctl.resources.view import (
 from hetctl.resources.work import Work, owned_paths, prepare
 from hetctl.rules.files import check_files
 from hetctl.rules.layer_counts import check_layer_counts
+from hetctl.transport import secret_values
 from hetctl.transport.base import Session, Transport
 from hetctl.transport.local import LocalTransport
 from hetctl.transport.session import AgentSession
 from hetctl.transport.ssh import SSHTransport
-from hetctl.transport.workstation import Workstation, run_for_secret
+from hetctl.transport.workstation import Workstation
 
 
 def load_cluster(manifest: Path, access: Access) -> ClusterProvider:
@@ -274,34 +275,14 @@ class ClusterProvider:
         return self._known.operator
 
     def _secret(self, reference: SecretRef) -> str:
-        """Return a secret's value.
-
-        Raises:
-            UsageError: The place it should come from has none, or one that no client could send: an empty key
-                would open the server to everybody.
-        """
-        value = self._read_secret(reference)
-        if not value or not value.isascii() or not value.isprintable() or value != value.strip():
-            raise UsageError(
-                f"the secret from {reference} cannot be an API key",
-                why="it is empty, or holds spaces at an end, line breaks or letters that HTTP headers cannot",
-                fix="store one word of letters, digits and signs there",
-            )
-        return value
-
-    def _read_secret(self, reference: SecretRef) -> str:
+        """Return a secret's value. Raises SecretUnavailable."""
         if reference.env is not None:
-            if reference.env not in os.environ:
-                raise UsageError(
-                    f"the environment variable {reference.env} is not set", fix=f"export {reference.env}=…"
-                )
-            return os.environ[reference.env]
-        if reference.file is not None:
-            try:
-                return Path(reference.file).read_text().partition("\n")[0]
-            except (OSError, UnicodeDecodeError) as error:
-                raise UsageError("a secret's file cannot be read", why=type(error).__name__) from None
-        return run_for_secret(list(reference.command or ()))
+            value = secret_values.from_environment(reference.env, os.environ)
+        elif reference.file is not None:
+            value = secret_values.from_file(Path(reference.file))
+        else:
+            value = secret_values.from_command(reference.command or ())
+        return secret_values.checked_key(value, str(reference))
 
     def observe(
         self, session: Session, reading: NodeReading, desired: Sequence[Desired], undeclared: Sequence[Mark]

@@ -9,7 +9,6 @@ import fcntl
 import hashlib
 import json
 import os
-import subprocess
 import tarfile
 import time
 import zipfile
@@ -19,15 +18,12 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from hetctl.errors import OperationFailed, UsageError
+from hetctl.errors import UsageError
 
 BLOCK_SIZE = 1 << 20
 HEADER_LIMIT = 1 << 20
 CLAIM_PAUSE = 0.5
 """Seconds between two attempts to claim a build that another process compiles."""
-
-SECRET_DEADLINE = 60.0
-"""Seconds a command that prints a secret may take: a password manager may have to ask."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,24 +211,3 @@ def _source(archive: Path, names: Mapping[str, str], read: Callable[[str], bytes
         )
     root = min(roots, key=lambda item: (len(PurePosixPath(item).parts), item))
     return Source(root=root.rstrip("/"), rpc_header=read(names[f"{root}{header}"]).decode(errors="replace"))
-
-
-def run_for_secret(argv: list[str]) -> str:
-    """Return what a command prints, its last line break removed; what it printed is never shown in errors.
-
-    Raises:
-        OperationFailed: It failed or took longer than a minute.
-    """
-    try:
-        done = subprocess.run(argv, capture_output=True, check=True, timeout=SECRET_DEADLINE, text=True)
-    except (OSError, subprocess.SubprocessError) as error:
-        reason = (
-            f"it ended with {error.returncode}" if isinstance(error, subprocess.CalledProcessError) else ""
-        )
-        raise OperationFailed(
-            "a command that should print a secret failed",
-            where=argv[0],
-            why=reason or type(error).__name__,
-            fix="run the command by hand",
-        ) from None
-    return done.stdout.removesuffix("\n")
