@@ -1,6 +1,7 @@
 # make test     everything: static checks, unit tests, and as root the tests on real hosts
 # make lint     static checks alone            make unit     tests that need no hosts
 # make lab      tests on real hosts, as root   make format   rewrite the sources in the common format
+# make faults   every fault at every step of an apply, a change and a destroy; takes hours
 # make bench    timing figures, minimum, median and maximum; the goals stand beside them
 # make clean    remove what the tests keep outside the checkout
 #
@@ -12,7 +13,7 @@ PYTEST_ARGS ?=
 # As root the whole session runs in namespaces of its own: no packet leaves, nothing is left behind.
 ISOLATED := $(if $(filter 0,$(shell id -u)),-m tests.lab run python -m pytest,-m pytest)
 
-.PHONY: test lint unit lab bench format setup prepare clean
+.PHONY: test lint unit lab faults bench format setup prepare clean
 
 test: lint prepare
 	$(PYTHON) $(ISOLATED) $(PYTEST_ARGS)
@@ -27,6 +28,9 @@ unit: setup
 
 lab: prepare
 	$(PYTHON) $(ISOLATED) -m lab $(PYTEST_ARGS)
+
+faults: prepare
+	HETCTL_FAULTS=all $(PYTHON) $(ISOLATED) -s --timeout=0 tests/end_to_end/test_faults.py $(PYTEST_ARGS)
 
 format: setup
 	$(PYTHON) -m ruff check --quiet --fix
