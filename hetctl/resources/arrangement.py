@@ -93,6 +93,12 @@ class Inputs:
         """Return all marks of this cluster on nodes that could be read."""
         return [mark for reading in self.survey.readings.values() for mark in reading.marks.values()]
 
+    def program(self, node: str, name: str, usual: str) -> str:
+        """Return where a node has a program; `usual`, where Debian has it, while the node was not read."""
+        reading = self.reading(node)
+        tool = reading.facts.tools.get(name) if reading is not None else None
+        return tool.path if tool is not None else usual
+
     def paths(self, node: str) -> layout.NodePaths:
         """Return a node's directories."""
         paths = self.resolved.nodes[node].paths

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from hetctl.errors import Position
 from hetctl.resources import marks
-from hetctl.resources.base import Action, Change, Cost, Desired, Mark, Observed, Reason, changed_keys
+from hetctl.resources.base import Action, Change, Cost, Desired, Mark, Observed, Reason
 from hetctl.transport.base import Json
 
 
@@ -59,38 +59,76 @@ def change_for(
     return make(Action.UPDATE, reasons, cost) if reasons else make(Action.NONE, [])
 
 
+Path = tuple[str, ...]
+"""Keys that lead to a value of a spec."""
+
+NAMELESS = frozenset({"settings", "environment", "layers", "ports", "nodes", "leaving"})
+"""Parts of a spec whose name a reason leaves out or words differently."""
+
+
 def spec_reasons(mark: Mark, desired: Desired, *, rendered: frozenset[str]) -> list[Reason]:
     """Return how the wanted spec differs from the applied one, with the manifest line of each difference."""
     if mark.spec_hash == desired.spec_hash:
         return []
     old, new = flat(mark.spec), flat(desired.spec)
-    keys = changed_keys(old, new)
-    telling = [key for key in keys if key.split(".")[0] not in rendered]
+    missing: Json = object()
+    keys = sorted(key for key in {*old, *new} if old.get(key, missing) != new.get(key, missing))
+    telling = [key for key in keys if key[0] not in rendered] or _consequences(keys, desired)
     if not telling:
         return [Reason("rendered differently by this version of hetctl")]
     return [
-        Reason(f"{key.split('.')[-1]} {show(old.get(key))} -> {show(new.get(key))}", where(desired, key))
+        Reason(f"{label(key)} {show(old.get(key))} -> {show(new.get(key))}", where(desired, key))
         for key in telling
     ]
 
 
-def flat(spec: Mapping[str, Json], prefix: str = "") -> dict[str, Json]:
-    """Return nested maps as one map with dotted keys; lists stay whole."""
-    result: dict[str, Json] = {}
+def _consequences(keys: Sequence[Path], desired: Desired) -> list[Path]:
+    """Return of what was rendered differently the first thing that a person can place."""
+    return [
+        key for name in TELLING_CONSEQUENCES for key in keys if key[0] == name and desired.explain.get(name)
+    ][:1]
+
+
+TELLING_CONSEQUENCES = ("executable", "path", "model_path", "secret_files", "endpoints")
+"""What is rendered and says why, where nothing else does, best first."""
+
+
+def flat(spec: Mapping[str, Json], prefix: Path = ()) -> dict[Path, Json]:
+    """Return nested maps as one map; lists stay whole."""
+    result: dict[Path, Json] = {}
     for key, value in spec.items():
-        name = f"{prefix}{key}"
+        path = (*prefix, key)
         if isinstance(value, dict):
-            result.update(flat(value, f"{name}."))
+            result.update(flat(value, path))
         else:
-            result[name] = value
+            result[path] = value
     return result
 
 
-def where(desired: Desired, key: str) -> Position | None:
-    """Return the manifest line that a key of the spec came from."""
-    return (
-        desired.explain.get(key) or desired.explain.get(key.rsplit(".", maxsplit=1)[-1]) or desired.position
-    )
+def label(key: Path) -> str:
+    """Return what people call a value of a spec: as the manifest does, where it can be."""
+    match key:
+        case ("settings", "layersAuto"):
+            return "layers auto"
+        case ("settings", "layers", device):
+            return f"layers of {device}"
+        case ("environment", variable):
+            return f"env {variable}"
+        case ("ports", port):
+            return f"port {port} open to"
+        case ("nodes" | "leaving", node, what):
+            return f"{what} of {node}"
+        case ("secret_files", _):
+            return "apiKeys in"
+    return ".".join(part for part in key if part not in NAMELESS)
+
+
+def where(desired: Desired, key: Path) -> Position | None:
+    """Return the manifest line that a value of the spec came from."""
+    for length in range(len(key), 0, -1):
+        if position := desired.explain.get(".".join(key[:length])):
+            return position
+    return desired.explain.get(key[-1]) or desired.position
 
 
 def show(value: Json) -> str:

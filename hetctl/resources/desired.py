@@ -12,9 +12,9 @@ from hetctl.resources.arrangement import Inputs, listen_address, source_address,
 from hetctl.resources.base import Desired
 from hetctl.resources.compiling import rpc_protocol
 from hetctl.resources.desired_build import BuildDecision, build_spec, decide_build
+from hetctl.resources.desired_filter import firewall_resource
 from hetctl.resources.desired_process import (
     Binaries,
-    firewall_resource,
     model_resource,
     placement_situation,
     server_resource,
@@ -75,6 +75,7 @@ def _member(inputs: Inputs, node: str) -> Desired:
         node=node,
         spec={"cluster": inputs.cluster, "nodes": nodes, "leaving": _leaving(inputs)},
         position=inputs.position("nodes", node),
+        explain={f"nodes.{name}": inputs.position("nodes", name) for name in nodes},
     )
 
 
@@ -121,7 +122,10 @@ def _build(inputs: Inputs, decision: BuildDecision, node: str) -> Desired:
         spec=build_spec(decision, inputs.paths(node)),
         depends_on=(member_address(node),),
         position=inputs.position("builds", decision.name),
-        explain={"version": inputs.position("builds", decision.name, "version")},
+        explain={
+            "version": inputs.position("builds", decision.name, "version"),
+            "path": inputs.position("nodes", node, "paths", "builds"),
+        },
     )
 
 

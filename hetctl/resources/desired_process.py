@@ -17,10 +17,9 @@ from hetctl.resources import layout
 from hetctl.resources.arrangement import Inputs, listen_address, source_address
 from hetctl.resources.base import Desired
 from hetctl.resources.desired_build import BuildDecision
-from hetctl.resources.firewall import FAMILY, PortRule, render_ruleset
+from hetctl.resources.desired_filter import guard_of
 from hetctl.resources.member import member_address
 from hetctl.resources.rendering import (
-    Guard,
     ServerOrder,
     experts_on_head,
     server_command,
@@ -31,7 +30,7 @@ from hetctl.resources.rendering import (
 )
 from hetctl.resources.scripts import KEEP_ALIVE, WAIT, WATCH
 from hetctl.resources.topology import LOOPBACK, Topology, Worker
-from hetctl.resources.unit import render_oneshot, render_service
+from hetctl.resources.unit import render_service
 from hetctl.resources.watch import WatchOrder, may_sleep, watch_spec
 from hetctl.transport.base import Json
 
@@ -75,18 +74,12 @@ def model_resource(inputs: Inputs, model: str, node: str) -> Desired:
         },
         depends_on=(member_address(node),),
         position=inputs.position("models", model),
+        explain={"path": inputs.position("nodes", node, "paths", "models")},
     )
 
 
-def _program(inputs: Inputs, node: str, name: str, usual: str) -> str:
-    """Return where a node has a program; where Debian has it while the node was not read."""
-    reading = inputs.reading(node)
-    tool = reading.facts.tools.get(name) if reading is not None else None
-    return tool.path if tool is not None else usual
-
-
 def _python(inputs: Inputs, node: str) -> str:
-    return _program(inputs, node, "python3", "/usr/bin/python3")
+    return inputs.program(node, "python3", "/usr/bin/python3")
 
 
 def _script(inputs: Inputs, name: str) -> str:
@@ -99,43 +92,17 @@ def _groups(inputs: Inputs, node: str) -> frozenset[str]:
     return reading.facts.groups if reading is not None else frozenset()
 
 
-def firewall_resource(
-    inputs: Inputs, item: ResolvedPlacement, node: str, rules: Sequence[PortRule]
-) -> Desired:
-    """Return the packet filter of a placement on a node."""
-    table = layout.table_name(inputs.cluster, item.name)
-    unit = layout.unit_name(inputs.cluster, item.name, "firewall")
-    rules_path = layout.ruleset_path(inputs.cluster, item.name)
-    program = _program(inputs, node, "nft", "/usr/sbin/nft")
-    return Desired(
-        address=f"firewall/{item.name}@{node}",
-        kind="firewall",
-        node=node,
-        spec={
-            "placement": item.name,
-            "table": table,
-            "rules_path": rules_path,
-            "rules": render_ruleset(table, rules),
-            "ports": {str(rule.port): list(rule.sources) for rule in rules},
-            "unit": unit,
-            "unit_path": layout.unit_path(unit),
-            "check": [program, "list", "table", FAMILY, table],
-            "unit_text": render_oneshot(
-                unit=unit,
-                description=f"hetctl {inputs.cluster}: packet filter of placement {item.name}",
-                start=[program, "-f", rules_path],
-                stop=[program, "delete", "table", FAMILY, table],
-                before="network-pre.target",
-                follows="nftables.service",
-            ),
-        },
-        depends_on=(member_address(node),),
-        position=inputs.position("placements", item.name),
-    )
-
-
-def _guard(firewall: Desired | None) -> Guard | None:
-    return Guard(str(firewall.spec["unit"]), firewall.spec["check"]) if firewall is not None else None
+def _variable_lines(
+    inputs: Inputs, item: ResolvedPlacement, node: str, environment: Mapping[str, str]
+) -> dict[str, Position]:
+    """Return for the variables of a process the lines that set them."""
+    declared = item.placement.env
+    return {
+        f"environment.{name}": inputs.position("placements", item.name, "env", name)
+        if name in declared
+        else inputs.position("nodes", node, "env", name)
+        for name in environment
+    }
 
 
 def worker_resource(
@@ -168,7 +135,7 @@ def worker_resource(
         command=command,
         node_environment=inputs.resolved.nodes[worker.node].env,
         sources=sources,
-        guard=_guard(firewall),
+        guard=guard_of(firewall),
         groups=_groups(inputs, worker.node),
         after_start=[[_python(inputs, worker.node), "-I", keep_alive, "--listening", str(worker.port)]],
     )
@@ -189,6 +156,7 @@ def worker_resource(
             "environment": dict(service.environment),
             "protocol": protocol,
             "head": item.head,
+            "exposure": item.placement.rpc.exposure,
             "support_files": [keep_alive],
             "unit": service.unit,
             "unit_path": layout.unit_path(service.unit),
@@ -204,10 +172,12 @@ def worker_resource(
         explain={
             "build": inputs.position("builds", decision.name),
             "devices": inputs.position(*where, "devices"),
-            "environment": inputs.position(*where, "env"),
+            **_variable_lines(inputs, item, worker.node, service.environment),
             "port": inputs.position(*where, "rpc", "port"),
             "listen": inputs.position("nodes", worker.node, "rpcAddress"),
             "threads": inputs.position("nodes", worker.node, "cpuWorkers", worker.part),
+            "executable": inputs.position("nodes", worker.node, "paths", "builds"),
+            "exposure": inputs.position(*where, "rpc", "exposure"),
             "head": inputs.position(*where, "server", "node"),
             "state": inputs.position(*where, "state"),
         },
@@ -313,7 +283,7 @@ def server_resource(
         node_environment=inputs.resolved.nodes[node].env,
         before_start=waiting if topology.workers else [],
         credentials=secret_files,
-        guard=_guard(firewall),
+        guard=guard_of(firewall),
         start_seconds=within + 5 if topology.workers else 0,
         groups=_groups(inputs, node),
     )
@@ -364,6 +334,7 @@ def server_resource(
                 {"address": worker.address, "node": worker.node, "listen": worker.listen, "port": worker.port}
                 for worker in topology.workers
             ],
+            "endpoints": endpoints,
             "buffers": _expected_buffers(topology, offloaded),
             "secret_files": secret_files,
             "support_files": [script] if topology.workers else [],
@@ -390,7 +361,8 @@ def server_resource(
         ),
         gang=item.name,
         position=inputs.position(*where),
-        explain=_explain(inputs, item, settings, decision),
+        explain=_explain(inputs, item, settings, decision)
+        | _variable_lines(inputs, item, node, service.environment),
         secrets=secrets,
     )
 
@@ -401,6 +373,7 @@ def _settings(item: ResolvedPlacement, layers: Mapping[str, Json]) -> dict[str, 
     return {
         "task": placement.task,
         "pooling": placement.pooling,
+        "allowFrom": list(placement.server.allow_from),
         "devices": [device.text for device in item.devices],
         "layers": dict(layers),
         "layersAuto": placement.layers == "auto",
@@ -433,7 +406,11 @@ def _explain(
     found |= {f"settings.layers.{key}": inputs.position(*where, "layers", key) for key in layers}
     found |= {key: inputs.position(*where, key) for key in ("model", "alias", "env", "state")}
     found |= {key: inputs.position(*where, "server", key) for key in ("port", "listen")}
-    found["api-keys"] = inputs.position(*where, "server", "apiKeys")
+    found["settings.allowFrom"] = inputs.position(*where, "server", "allowFrom")
+    found["api-keys"] = found["secret_files"] = inputs.position(*where, "server", "apiKeys")
+    found["endpoints"] = inputs.position(*where, "rpc")
+    found["executable"] = inputs.position("nodes", item.head, "paths", "builds")
+    found["model_path"] = inputs.position("nodes", item.head, "paths", "models")
     found["build"] = inputs.position("builds", decision.name)
     found["model_sha256"] = inputs.position("models", item.model)
     found |= {f"ready.{key}": inputs.position(*where, "ready", key) for key in ("prompt", "expect", "within")}
