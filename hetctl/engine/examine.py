@@ -50,11 +50,15 @@ def survey(provider: Provider, sessions: Sessions) -> Survey:
     if recorded:
         sessions.add(recorded, write=False)
         readings.update(_read(provider, sessions, set(readings)))
-    return Survey(
-        readings=readings,
-        unknown=dict(sessions.unknown),
-        undeclared=frozenset((*readings, *sessions.unknown)) - declared,
+    seen = provider.understood(
+        Survey(
+            readings=readings,
+            unknown=dict(sessions.unknown),
+            undeclared=frozenset((*readings, *sessions.unknown)) - declared,
+        )
     )
+    sessions.give_up({node: error for node, error in seen.unknown.items() if node in sessions.open})
+    return seen
 
 
 def _read(provider: Provider, sessions: Sessions, known: set[str]) -> Mapping[str, Any]:
@@ -70,7 +74,10 @@ def examine(provider: Provider, sessions: Sessions, purpose: Purpose = Purpose.A
     A node that fails to answer at any point is unknown in the plan.
     """
     seen = survey(provider, sessions)
+    if purpose is Purpose.DESTROY:
+        seen = provider.salvaged(seen)
     state = provider.desired(seen) if purpose is Purpose.APPLY else DesiredState(resources=())
+    state = replace(state, findings=(*provider.concerns(seen), *state.findings))
     observations = _observe(provider, sessions, seen, state)
     seen = replace(
         seen,
@@ -103,21 +110,16 @@ def _observe(
 
     def ask(node: str, reading: Any) -> NodeObservation:
         here = wanted.get(node, [])
-        return provider.observe(
-            sessions.open[node], reading, here, undeclared(reading.marks, here, state.renamed)
-        )
+        return provider.observe(sessions.open[node], reading, here, undeclared(reading.marks, here))
 
     outcomes = for_each(dict(seen.readings), ask)
     sessions.give_up(outcomes.errors)
     return outcomes.results
 
 
-def undeclared(
-    marks: Mapping[Address, Mark], wanted: list[Desired], renamed: Mapping[Address, Address]
-) -> list[Mark]:
-    """Return the marks of a node that no desired resource there claims, under its new or its old name."""
+def undeclared(marks: Mapping[Address, Mark], wanted: list[Desired]) -> list[Mark]:
+    """Return the marks of a node that no desired resource there claims."""
     claimed = {desired.address for desired in wanted}
-    claimed |= {renamed[desired.address] for desired in wanted if desired.address in renamed}
     return [mark for address, mark in sorted(marks.items()) if address not in claimed]
 
 

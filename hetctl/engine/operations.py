@@ -138,7 +138,7 @@ def destroy(
     narrow = partial(without, keep=keep)
     with opened(provider.targets(), write=False) as sessions:
         first = narrow(examine(provider, sessions, Purpose.DESTROY))
-    if not first.plan.executable(prune=True):
+    if blocked(first.plan) or not first.plan.executable(prune=True):
         return ApplyResult(first, None, declined=False, codes=plan_codes(first.plan, options))
     if not consent.agreed(first.plan, changed=False):
         return ApplyResult(first, None, declined=True, codes=(ExitCode.REFUSED,))

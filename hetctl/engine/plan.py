@@ -63,7 +63,7 @@ def count(plan: Plan) -> PlanCounts:
     actions = [change.action for change in plan.changes]
     return PlanCounts(
         add=actions.count(Action.CREATE),
-        change=actions.count(Action.UPDATE) + actions.count(Action.RESTART),
+        change=sum(actions.count(each) for each in (Action.UPDATE, Action.RESTART, Action.RENAME)),
         remove=actions.count(Action.REMOVE),
         unknown=actions.count(Action.UNKNOWN),
         blocked=actions.count(Action.BLOCKED),
@@ -109,7 +109,7 @@ def make_plan(
     wanted, leaving = list(regarded[: len(compared)]), list(regarded[len(compared) :])
     declared = {(desired.address, desired.node) for desired in state.resources}
     damaged = [
-        _damaged(address, node, why)
+        _damaged(address, node, why, leaving)
         for node, marks in sorted(evidence.damaged.items())
         for address, why in sorted(marks.items())
         if (address, node) not in declared
@@ -170,13 +170,15 @@ def _remove(mark: Mark, node: str, observed: Observed, kinds: Mapping[str, Kind]
     return replace(change, node=node, mark=mark, gang=mark.gang, depends_on=mark.depends_on)
 
 
-def _damaged(address: Address, node: str, why: str) -> Change:
+def _damaged(address: Address, node: str, why: str, leaving: Sequence[Change]) -> Change:
+    """Return the change of a damaged mark: it may use anything there that belongs to no placement."""
     return Change(
         address=address,
         kind=address.partition("/")[0],
         node=node,
         action=Action.UNKNOWN,
         reasons=(Reason(f"not declared, and its mark is damaged: {why}"),),
+        depends_on=tuple(change.address for change in leaving if change.node == node and change.gang is None),
     )
 
 

@@ -114,11 +114,6 @@ RESERVED: Final = (
     Reserved(
         "E923", (*_PLACEMENT, "replaces"), "taking over from another unit is", "stop and disable it by hand"
     ),
-    Reserved("E924", ("renamedFrom",), "renaming is", "destroy it under its old name first"),
-    *(
-        Reserved("E924", (section, ANY, "renamedFrom"), "renaming is", "apply without the old one first")
-        for section in ("nodes", "vms", "builds", "models", "placements")
-    ),
     Reserved(
         "E925",
         (*_PLACEMENT, "splitMode"),

@@ -34,6 +34,7 @@ __all__ = [
     "Resolved",
     "ResolvedNode",
     "ResolvedPlacement",
+    "default_ssh",
     "is_ip",
     "local_path",
     "resolve",
@@ -104,6 +105,15 @@ def _with_identity(cluster: Cluster, name: str) -> Ssh:
     own = cluster.host(name).ssh.identity is not None
     path = (section, name, "ssh", "identity") if own else ("ssh", "identity")
     return ssh.model_copy(update={"identity": str(local_path(cluster, path, ssh.identity))})
+
+
+def default_ssh(cluster: Cluster) -> Ssh:
+    """Return how to log in to a machine that the manifest does not name."""
+    ssh = cluster.ssh
+    if ssh.identity is None:
+        return ssh
+    identity = str(local_path(cluster, ("ssh", "identity"), ssh.identity))
+    return ssh.model_copy(update={"identity": identity})
 
 
 def _with_file(cluster: Cluster, path: KeyPath, secret: SecretRef) -> SecretRef:

@@ -67,7 +67,7 @@ class ChangePart(Part):
     address: str
     kind: str
     node: str
-    action: Literal["none", "create", "update", "restart", "remove", "forget", "unknown", "blocked"]
+    action: Literal["none", "create", "update", "restart", "rename", "remove", "forget", "unknown", "blocked"]
     cost: str = Field(description="What it interrupts, from `nothing` to `manual`.")
     reasons: tuple[ReasonPart, ...]
     details: tuple[str, ...]

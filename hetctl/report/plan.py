@@ -23,6 +23,7 @@ SIGNS = {
     Action.CREATE: "+",
     Action.UPDATE: "~",
     Action.RESTART: " ",
+    Action.RENAME: "~",
     Action.REMOVE: "-",
     Action.FORGET: "?",
     Action.UNKNOWN: "?",
@@ -186,7 +187,7 @@ def _paint(action: Action, terminal: Terminal) -> Callable[[str], str]:
     match action:
         case Action.CREATE:
             return terminal.green
-        case Action.UPDATE | Action.RESTART:
+        case Action.UPDATE | Action.RESTART | Action.RENAME:
             return terminal.yellow
         case Action.REMOVE:
             return terminal.red

@@ -33,10 +33,15 @@ class Action(StrEnum):
     CREATE = "create"
     UPDATE = "update"
     RESTART = "restart"  # nothing about it changes, but something it works with does
+    RENAME = "rename"  # it stays as it is and is remembered under another name
     REMOVE = "remove"
     FORGET = "forget"  # no longer declared on a node that could not be read: stays recorded
     UNKNOWN = "unknown"
     BLOCKED = "blocked"  # something we did not make is in the way
+
+
+PENDING = frozenset({Action.CREATE, Action.UPDATE, Action.RESTART, Action.RENAME, Action.REMOVE})
+"""Actions that do something."""
 
 
 class Cost(StrEnum):
@@ -114,6 +119,8 @@ class Mark:
     """Objects of the node it owns, in the agent's `observe` form, with what they looked like when made."""
     facts: Mapping[str, Json] = field(default_factory=dict)
     """What was learned while making it: chosen port, protocol triple, secret fingerprints, ..."""
+    stored: Mark | None = None
+    """The mark under an earlier name that still lies on the node: what it says stands until that is gone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +160,7 @@ class Change:
     @property
     def pending(self) -> bool:
         """True when applying would do something."""
-        return self.action in {Action.CREATE, Action.UPDATE, Action.RESTART, Action.REMOVE}
+        return self.action in PENDING
 
 
 class Progress(Protocol):

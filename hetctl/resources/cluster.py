@@ -34,7 +34,7 @@ from hetctl.resources.coupling import couple, restarted
 from hetctl.resources.desired import desired_state
 from hetctl.resources.desired_build import LOCAL
 from hetctl.resources.headers import ModelFiles
-from hetctl.resources.member import recorded_nodes
+from hetctl.resources.identity import departed, identity_findings, neighbours, understood, unreadable_marks
 from hetctl.resources.provider import (
     Access,
     DesiredState,
@@ -46,10 +46,14 @@ from hetctl.resources.provider import (
     Target,
     Verb,
 )
+from hetctl.resources.reaching import declared_target, recorded_target
 from hetctl.resources.reading import NodeReading, observe_node, read_node
 from hetctl.resources.registry import KINDS
+from hetctl.resources.renaming import declared_renames
 from hetctl.resources.rollback import rolled_back
+from hetctl.resources.salvage import salvaged
 from hetctl.resources.steps import CompileStep, expand
+from hetctl.resources.takeover import units_of
 from hetctl.resources.topology import LOOPBACK
 from hetctl.resources.view import (
     Answer,
@@ -60,12 +64,12 @@ from hetctl.resources.view import (
 )
 from hetctl.resources.work import Work, owned_paths, prepare
 from hetctl.rules.files import check_files
+from hetctl.rules.finding import Finding
 from hetctl.rules.layer_counts import check_layer_counts
 from hetctl.transport import secret_values
-from hetctl.transport.base import Session, Transport
+from hetctl.transport.base import Session
 from hetctl.transport.local import LocalTransport
 from hetctl.transport.session import AgentSession
-from hetctl.transport.ssh import SSHTransport
 from hetctl.transport.workstation import Workstation
 
 
@@ -82,6 +86,15 @@ def load_cluster(manifest: Path, access: Access) -> ClusterProvider:
     return ClusterProvider(
         manifest=manifest, resolved=resolved, access=access, workstation=workstation, models=models
     )
+
+
+def _claimed(plan: Plan) -> dict[str, frozenset[str]]:
+    """Return for each node the units of what is declared there."""
+    found: dict[str, frozenset[str]] = {}
+    for change in plan.changes:
+        if change.desired is not None:
+            found[change.node] = found.get(change.node, frozenset()).union(units_of(change.desired.spec))
+    return found
 
 
 @dataclass(slots=True, kw_only=True)
@@ -162,55 +175,15 @@ class ClusterProvider:
 
     def targets(self) -> Sequence[Target]:
         """Return the declared nodes."""
-        return [
-            self._target(name, local=node.local, address=node.address, user=node.ssh.user, port=node.ssh.port)
-            for name, node in self.resolved.nodes.items()
-        ]
+        return [declared_target(node, self.access) for node in self.resolved.nodes.values()]
 
     def recorded_targets(self, readings: Mapping[str, NodeReading]) -> Sequence[Target]:
-        """Return the nodes that member records name and the manifest does not."""
-        found: dict[str, Target] = {}
-        for reading in readings.values():
-            for name, entry in recorded_nodes(reading.members).items():
-                if name not in self.resolved.nodes and name not in found:
-                    found[name] = self._target(
-                        name,
-                        local=bool(entry["local"]),
-                        address=str(entry["address"]),
-                        user=entry.get("user"),
-                        port=entry.get("port"),
-                    )
-        return list(found.values())
-
-    def _target(self, name: str, *, local: bool, address: str, user: str | None, port: int | None) -> Target:
-        destination = "local" if local else f"{user or 'root'}@{address}"
-
-        def open_session(write: bool) -> Session:
-            transport: Transport = LocalTransport() if local else self._ssh(name, address, user, port)
-            session = AgentSession(name, transport, read_only=not write)
-            session.open()
-            return session
-
-        return Target(node=name, destination=destination, open=open_session)
-
-    def _ssh(self, name: str, address: str, user: str | None, port: int | None) -> SSHTransport:
-        confirm = self.access.confirm_host_key
-        on_new_key: Callable[..., bool] | None = None
-        if confirm is not None:
-
-            def on_new_key(*key: Any) -> bool:
-                return confirm(name, " ".join(str(part) for part in key))
-
-        node = self.resolved.nodes.get(name)
-        identity = node.ssh.identity if node is not None else None
-        return SSHTransport(
-            address,
-            user or "root",
-            port,
-            identity_files=[Path(identity)] if identity else [],
-            accept_new=self.access.accept_new_host_keys,
-            on_new_key=on_new_key,
-        )
+        """Return the machines that member records name and that no declared node is."""
+        nodes = self.resolved.nodes
+        return [
+            recorded_target(name, item, self.resolved.cluster, nodes, self.access)
+            for name, item in departed(readings, nodes).items()
+        ]
 
     def prepare(self, session: Session) -> None:
         """Bring what hetctl keeps for itself on a node up to date."""
@@ -223,7 +196,37 @@ class ClusterProvider:
         destinations = [node.rpc_address for node in self.resolved.nodes.values() if node.rpc_address]
         node = self.resolved.nodes.get(session.node)
         paths = [node.paths.models, node.paths.builds] if node is not None else []
-        return read_node(session, cluster=self.cluster, destinations=destinations, paths=paths)
+        return read_node(
+            session,
+            cluster=self.cluster,
+            destinations=destinations,
+            paths=paths,
+            predecessor=self.resolved.cluster.renamed_from or "",
+        )
+
+    def understood(self, survey: Survey) -> Survey:
+        """Return what the nodes said in the names of the manifest, each machine once."""
+        return understood(survey, self.resolved.nodes, declared_renames(self.resolved.cluster))
+
+    def salvaged(self, survey: Survey) -> Survey:
+        """Return the same with damaged marks made anew from their names."""
+        found = {}
+        for node, reading in survey.readings.items():
+            declared = self.resolved.nodes.get(node)
+            paths = layout.NodePaths()
+            if declared is not None:
+                paths = layout.NodePaths(builds=declared.paths.builds, models=declared.paths.models)
+            found[node] = salvaged(reading, self.cluster, paths)
+        return replace(survey, readings=found)
+
+    def concerns(self, survey: Survey) -> Sequence[Finding]:
+        """Return what there is to say about the nodes whatever is to be done with them."""
+        source = self.resolved.cluster.source
+        return [
+            *unreadable_marks(survey.readings),
+            *neighbours(survey.readings),
+            *identity_findings(survey, self.resolved.nodes, lambda node: source.position(("nodes", node))),
+        ]
 
     def asked(self, verb: Verb, placement: str) -> tuple[ClusterProvider, frozenset[str]]:
         """Return the same cluster as a command wants a placement, and the placements that concerns.
@@ -322,6 +325,8 @@ class ClusterProvider:
             workstation=self.workstation,
             model_sources=self.resolved.models,
             shared_paths=shared_paths,
+            claimed=_claimed(plan),
+            unclear=frozenset(node for node, reading in survey.readings.items() if reading.unclear),
         )
         return expand(
             chosen,

@@ -56,7 +56,17 @@ def change_for(
     if not marks.is_finished(mark):
         reasons = [Reason("the last apply did not finish it", drift=True), *reasons]
     reasons += drift
-    return make(Action.UPDATE, reasons, cost) if reasons else make(Action.NONE, [])
+    if mark.stored is None:
+        return make(Action.UPDATE, reasons, cost) if reasons else make(Action.NONE, [])
+    renamed = Reason(f"was {_named(mark.stored, desired)}", desired.position)
+    return make(Action.UPDATE, [renamed, *reasons], cost) if reasons else make(Action.RENAME, [renamed])
+
+
+def _named(stored: Mark, desired: Desired) -> str:
+    """Return what a resource was called; an address that did not change is told apart by its cluster."""
+    if stored.address != desired.address:
+        return stored.address
+    return f"of cluster {stored.cluster}"
 
 
 Path = tuple[str, ...]

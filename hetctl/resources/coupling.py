@@ -8,6 +8,9 @@ from dataclasses import replace
 from hetctl.resources.activity import runs
 from hetctl.resources.base import Action, Address, Change, Cost, Reason
 
+_UNTOUCHED = frozenset({Action.NONE, Action.RENAME})
+"""Actions that leave a process alone."""
+
 
 def couple(changes: Sequence[Change]) -> list[Change]:
     """Return the changes with RESTART for each unchanged member of a gang in which something restarts.
@@ -20,7 +23,13 @@ def couple(changes: Sequence[Change]) -> list[Change]:
         for change in changes
         if change.gang is None and change.action is Action.UPDATE and change.cost is not Cost.NOTHING
     }
-    moved = [_restarted_under(change, replaced) for change in changes]
+    used = {
+        address
+        for change in changes
+        if change.mark is not None and change.action is not Action.REMOVE
+        for address in change.mark.depends_on
+    }
+    moved = [_unused(_restarted_under(change, replaced), used) for change in changes]
     culprits: dict[str, Change] = {}
     for change in moved:
         if change.gang is not None and change.pending and change.cost is not Cost.NOTHING:
@@ -28,10 +37,17 @@ def couple(changes: Sequence[Change]) -> list[Change]:
     blocked = {change.gang for change in moved if change.action is Action.BLOCKED and change.gang is not None}
     return [
         _restart(change, _short(culprits[str(change.gang)]))
-        if change.action is Action.NONE and change.gang in culprits and _runs(change)
+        if change.action in _UNTOUCHED and change.gang in culprits and _runs(change)
         else _held(change, blocked)
         for change in moved
     ]
+
+
+def _unused(change: Change, used: set[Address]) -> Change:
+    """Return the removal of a worker that no server was started with as one that interrupts nothing."""
+    if change.action is Action.REMOVE and change.kind == "worker" and change.address not in used:
+        return replace(change, cost=Cost.NOTHING)
+    return change
 
 
 def _runs(change: Change) -> bool:
@@ -63,7 +79,7 @@ def _held(change: Change, blocked: set[str]) -> Change:
 
 
 def _restarted_under(change: Change, replaced: set[Address]) -> Change:
-    if change.action is not Action.NONE or change.gang is None or not _runs(change):
+    if change.action not in _UNTOUCHED or change.gang is None or not _runs(change):
         return change
     below = next((address for address in change.depends_on if address in replaced), None)
     return change if below is None else _restart(change, f"{below} is replaced", Cost.MODEL_RELOAD)

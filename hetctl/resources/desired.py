@@ -21,7 +21,8 @@ from hetctl.resources.desired_process import (
     worker_resource,
 )
 from hetctl.resources.firewall import PortRule
-from hetctl.resources.member import member_address, recorded_nodes
+from hetctl.resources.identity import departed, record_entries
+from hetctl.resources.member import member_address
 from hetctl.resources.provider import DesiredState
 from hetctl.resources.topology import LOOPBACK, Topology
 from hetctl.resources.view import Endpoint
@@ -65,31 +66,31 @@ def desired_state(inputs: Inputs) -> DesiredState:
 
 
 def _member(inputs: Inputs, node: str) -> Desired:
-    nodes: dict[str, Json] = {}
-    for name, other in inputs.resolved.nodes.items():
-        ssh = other.ssh
-        nodes[name] = {"local": other.local, "address": other.address, "user": ssh.user, "port": ssh.port}
+    readings, nodes = inputs.survey.readings, inputs.resolved.nodes
     return Desired(
         address=member_address(node),
         kind="member",
         node=node,
-        spec={"cluster": inputs.cluster, "nodes": nodes, "leaving": _leaving(inputs)},
+        spec={
+            "cluster": inputs.cluster,
+            "nodes": {name: item.entry for name, item in record_entries(readings, nodes).items()},
+            "leaving": _leaving(inputs),
+        },
         position=inputs.position("nodes", node),
         explain={f"nodes.{name}": inputs.position("nodes", name) for name in nodes},
     )
 
 
 def _leaving(inputs: Inputs) -> dict[str, Json]:
-    """Return the recorded nodes that are not declared any more and may still hold something of ours.
+    """Return the recorded machines that are not declared any more and may still hold something of ours.
 
-    A node stays on record until nothing of ours is on it, or for as long as it cannot be asked.
+    A machine stays on record until nothing of ours is on it, or for as long as it cannot be asked.
     """
     found: dict[str, Json] = {}
-    for reading in inputs.survey.readings.values():
-        for name, entry in recorded_nodes(reading.members).items():
-            there = inputs.reading(name)
-            if name not in inputs.resolved.nodes and (there is None or there.marks or there.damaged):
-                found[name] = entry
+    for name, item in departed(inputs.survey.readings, inputs.resolved.nodes).items():
+        there = inputs.reading(name)
+        if there is None or there.marks or there.damaged:
+            found[name] = item.entry
     return dict(sorted(found.items()))
 
 

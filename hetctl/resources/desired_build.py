@@ -190,6 +190,11 @@ def _findings(name: str, toolchain: Toolchain, users: Mapping[str, NodeFacts]) -
     return found
 
 
+def build_summary(version: str, node: str) -> str:
+    """Return a phrase for people: what a build is and which machine compiled it."""
+    return f"{version}, cpu, compiled on {node}"
+
+
 def build_spec(decision: BuildDecision, paths: layout.NodePaths) -> dict[str, Json]:
     """Return the spec of a build on one node."""
     toolchain = decision.toolchain
@@ -209,5 +214,5 @@ def build_spec(decision: BuildDecision, paths: layout.NodePaths) -> dict[str, Js
         "options": dict(decision.options),
         "binaries": list(decision.identity["binaries"]),
         "server_binary": executable_name("server", decision.number),
-        "summary": f"{decision.identity['version']}, cpu, compiled on {toolchain.node}",
+        "summary": build_summary(decision.identity["version"], toolchain.node),
     }

@@ -58,7 +58,9 @@ def model_resource(inputs: Inputs, model: str, node: str) -> Desired:
     """Return the model file that a server on a node needs."""
     path = inputs.resolved.models[model]
     sha256 = inputs.digests[path]
-    directory = layout.model_directory(inputs.paths(node), inputs.cluster, model, sha256)
+    directory = _recorded_directory(inputs, model, node, sha256) or layout.model_directory(
+        inputs.paths(node), inputs.cluster, model, sha256
+    )
     size = path.stat().st_size
     return Desired(
         address=f"model/{model}@{node}",
@@ -76,6 +78,19 @@ def model_resource(inputs: Inputs, model: str, node: str) -> Desired:
         position=inputs.position("models", model),
         explain={"path": inputs.position("nodes", node, "paths", "models")},
     )
+
+
+def _recorded_directory(inputs: Inputs, model: str, node: str, sha256: str) -> str:
+    """Return where a node has the very file already: a model that was renamed stays where it lies.
+
+    Empty when it has none, or `paths` says that models lie elsewhere now.
+    """
+    reading = inputs.reading(node)
+    mark = reading.marks.get(f"model/{model}@{node}") if reading is not None else None
+    if mark is None or mark.spec["sha256"] != sha256:
+        return ""
+    directory = str(mark.spec["directory"])
+    return directory if directory.startswith(f"{inputs.paths(node).models}/") else ""
 
 
 def _python(inputs: Inputs, node: str) -> str:

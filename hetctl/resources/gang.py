@@ -17,11 +17,9 @@ from hetctl.resources.activity import runs
 from hetctl.resources.base import Change, Desired, Mark, StepContext
 from hetctl.resources.process import process_objects
 from hetctl.resources.scripts import source_of
+from hetctl.resources.takeover import KEPT_SUFFIX, files_of, standing_before, undo_rename, units_of
 from hetctl.resources.work import Work, begin, finish, put_text, standing, systemd, take_unit_away, wanted
 from hetctl.transport.base import Json, Session
-
-KEPT_SUFFIX = ".previous"
-"""Ends the name of the file that keeps a secret of the previous generation."""
 
 STOP_DEADLINE = 120.0
 """Seconds. llama-server takes up to 30 s to end while it answers somebody."""
@@ -128,12 +126,12 @@ def go_back(
     Raises:
         ProofFailed: The previous generation does not work any more either. Everything of the gang is stopped.
     """
-    old = [change.mark for change in members if change.mark is not None and marks.is_finished(change.mark)]
+    old = [mark for mark in map(standing_before, members) if mark is not None]
     heads = [change for change in members if change.kind == "server"]
     workers = [change for change in members if change.kind == "worker"]
     _stop_both(work, context, [*heads, *workers])
     for change in filters:
-        packet_filter.restore(context, change)
+        packet_filter.restore(work, context, change)
     if not any(mark.kind == "server" for mark in old):
         for change in [*heads, *workers]:
             _disable(context.sessions[change.node], str(wanted(change).spec["unit"]))
@@ -152,6 +150,8 @@ def go_back(
     # last: it runs again whether or not this can be written down
     for mark in proved:
         marks.store(context.sessions[mark.node], mark)
+    for change in [*heads, *workers]:
+        undo_rename(work, context, change)
 
 
 def _stop_both(work: Work, context: StepContext, members: Sequence[Change]) -> None:
@@ -319,15 +319,17 @@ def _write_watch(session: Session, spec: Mapping[str, Json]) -> dict[str, Mappin
     return made | {watch["unit_path"]: put_text(session, watch["unit_path"], watch["unit_text"])}
 
 
-def remove_member(work: Work, context: StepContext, change: Change) -> None:  # noqa: ARG001 - all removals have one signature
-    """Stop a worker or server and remove its unit, its watch, its secrets and its mark."""
+def remove_member(work: Work, context: StepContext, change: Change) -> None:
+    """Stop a worker or server and remove its unit, its watch, its secrets and its mark.
+
+    What something declared owns now, after a rename that was not finished, is left to that.
+    """
     session, mark = context.sessions[change.node], standing(change)
-    spec = mark.spec
-    take_unit_away(session, spec["unit"], spec["unit_path"])
-    if watch := spec.get("watch"):
-        take_unit_away(session, watch["unit"], watch["unit_path"])
-    secrets = sorted(spec.get("secret_files", {}).values())
-    files = [path for secret in secrets for path in (secret, f"{secret}{KEPT_SUFFIX}")]
-    if files:
-        session.call("remove", {"paths": files, "empty_directories": [files[0].rpartition("/")[0]]})
+    claimed = work.claimed.get(change.node, frozenset())
+    if not claimed.intersection(units_of(mark.spec)):
+        for unit, path in units_of(mark.spec).items():
+            take_unit_away(session, unit, path)
+        if files := files_of(mark.spec):
+            above = files[0].rpartition("/")[0]
+            session.call("remove", {"paths": files, "empty_directories": [above]})
     marks.erase(session, mark)

@@ -66,8 +66,11 @@ def status_part(
     filters = [item for item in desired if item.kind == "firewall" and item.address in reading.marks]
     if not members:
         return {}
-    units = [{"type": "unit", "name": item.spec["unit"]} for item in members]
-    tables = [{"type": "nft_table", "family": FAMILY, "name": item.spec["table"]} for item in filters]
+    marks = reading.marks  # what is to be renamed still stands under the name its mark says
+    specs = [marks[item.address].spec if item.address in marks else item.spec for item in members]
+    units = [{"type": "unit", "name": spec["unit"]} for spec in specs]
+    names = [marks[item.address].spec["table"] for item in filters]
+    tables = [{"type": "nft_table", "family": FAMILY, "name": name} for name in names]
     states = session.call("observe", {"objects": [*units, *tables]})["states"]
     found = {
         item.address: MemberState(item.address, marked=True, unit={}, failure=_unguarded(item))

@@ -53,6 +53,11 @@ def is_ours(unit: str) -> bool:
     return unit.startswith(f"{OWNER}:")
 
 
+def cluster_of(unit: str) -> str:
+    """Return the name of the cluster that a unit of ours belongs to."""
+    return unit.split(":")[1]
+
+
 def units_of_cluster(unit: str) -> str:
     """Return how the names of all units of the cluster begin that a unit of ours belongs to."""
     return ":".join(unit.split(":")[:2]) + ":"

@@ -33,6 +33,14 @@ def mark_to_json(mark: Mark) -> dict[str, Json]:
     return {**body, "checksum": digest(body)}
 
 
+def newer_format(value: Mapping[str, Any]) -> str:
+    """Return why only a newer hetctl can read a stored mark; empty for one that this version should read."""
+    version = value.get("formatVersion")
+    if isinstance(version, int) and version > FORMAT_VERSION:
+        return f"written in format {version}, this version reads {FORMAT_VERSION}"
+    return ""
+
+
 def mark_from_json(value: Mapping[str, Any]) -> Mark | str:
     """Return the mark, or why the stored form cannot be trusted."""
     if "damaged" in value:
@@ -96,5 +104,7 @@ def store(session: Session, mark: Mark) -> None:
 
 
 def erase(session: Session, mark: Mark) -> None:
-    """Remove a mark from its node, after everything it described is gone."""
-    session.call("remove_mark", {"cluster": mark.cluster, "address": mark.address})
+    """Remove a mark from its node, after everything it described is gone; under every name it lies there."""
+    for each in (mark, mark.stored):
+        if each is not None:
+            session.call("remove_mark", {"cluster": each.cluster, "address": each.address})

@@ -38,9 +38,11 @@ def foreign_listener(desired: Desired, observed: Observed) -> Mapping[str, Any] 
     """Return the process that holds the declared port and is not ours, if there is one."""
     port = desired.spec.get("port")
     own = layout.units_of_cluster(str(desired.spec["unit"]))
+    before = observed.mark.spec.get("unit") if observed.mark is not None else None
     for state in observed.states:
         for owner in state.get("owners") or []:
-            if owner.get("port") == port and not str(owner.get("unit") or "").startswith(own):
+            unit = str(owner.get("unit") or "")
+            if owner.get("port") == port and not unit.startswith(own) and unit != before:
                 found: Mapping[str, Any] = owner
                 return found
     return None
@@ -70,8 +72,13 @@ def describe_owner(owner: Mapping[str, Json]) -> str:
 
 
 def stop_command(owner: Mapping[str, Json]) -> str:
-    """Return the command that would stop the owner of a socket; hetctl never runs it."""
+    """Return what would free a socket, best as a command; hetctl never does it."""
     unit = str(owner.get("unit") or "")
+    if layout.is_ours(unit):
+        cluster = layout.cluster_of(unit)
+        return (
+            f"it is cluster {cluster}'s: use another port, destroy that cluster, or `renamedFrom: {cluster}`"
+        )
     if unit.endswith(".service") and not unit.startswith(("user@", "session")):
         return f"systemctl disable --now {unit}"
     return f"kill {owner.get('pid')}"

@@ -13,6 +13,7 @@ from hetctl.errors import OperationFailed, ProofFailed
 from hetctl.resources import firewall, marks
 from hetctl.resources.base import Change, StepContext
 from hetctl.resources.firewall import PortRule, render_ruleset
+from hetctl.resources.takeover import firewall_gone, standing_before, undo_rename
 from hetctl.resources.work import Work, begin, finish, put_text, standing, systemd, take_unit_away, wanted
 from hetctl.transport.base import Json, Session
 
@@ -67,6 +68,8 @@ def turn(work: Work, context: StepContext, change: Change) -> None:  # noqa: ARG
     """Give ports of both generations to those who may use them afterwards; nobody listens on them now."""
     session, spec = context.sessions[change.node], wanted(change).spec
     _load(session, spec, _rules_between(change, turned=True))
+    if change.mark is not None and change.mark.spec["table"] != spec["table"]:
+        firewall_gone(session, str(change.mark.spec["table"]))  # its rules would still be obeyed
 
 
 def _rules_between(change: Change, *, turned: bool) -> str:
@@ -82,14 +85,15 @@ def raise_filter(work: Work, context: StepContext, change: Change) -> None:
     finish(work, session, change, objects=firewall.observed_objects(spec, made))
 
 
-def restore(context: StepContext, change: Change) -> None:
+def restore(work: Work, context: StepContext, change: Change) -> None:
     """Put back the rules of the last proved generation; one that did not exist before stays as it is."""
-    mark = change.mark
-    if mark is None or not marks.is_finished(mark):
+    mark = standing_before(change)
+    if mark is None:
         return
     session = context.sessions[change.node]
     _load(session, mark.spec, mark.spec["rules"])
     marks.store(session, mark)
+    undo_rename(work, context, change)
 
 
 def _load(session: Session, spec: Mapping[str, Json], rules: str) -> dict[str, Mapping[str, Json]]:
@@ -116,10 +120,13 @@ def _load(session: Session, spec: Mapping[str, Json], rules: str) -> dict[str, M
     return made
 
 
-def lower_filter(work: Work, context: StepContext, change: Change) -> None:  # noqa: ARG001 - all removals have one signature
-    """Remove a packet filter table, its unit and its file."""
+def lower_filter(work: Work, context: StepContext, change: Change) -> None:
+    """Remove a packet filter table, its unit and its file, unless something declared owns them now."""
     session, mark = context.sessions[change.node], standing(change)
     spec = mark.spec
+    if spec["unit"] in work.claimed.get(change.node, frozenset()):
+        marks.erase(session, mark)
+        return
     take_unit_away(session, spec["unit"], spec["unit_path"])
     table = f"table {firewall.FAMILY} {spec['table']}"
     answer = session.call("nft", {"script": f"{table}\ndelete {table}\n"})

@@ -99,11 +99,13 @@ class Survey:
         readings: By node, declared or recorded.
         unknown: Nodes that could not be read, and why.
         undeclared: Nodes that only a member record knows: everything of ours there is to go.
+        twins: Declared nodes that turned out to be the same machine as another one, by that one.
     """
 
     readings: Mapping[str, Any]
     unknown: Mapping[str, HetctlError] = field(default_factory=dict)
     undeclared: frozenset[str] = frozenset()
+    twins: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,14 +117,12 @@ class DesiredState:
         findings: What there is to say about them.
         gates: Reboots and manual steps that come first.
         endpoints: Where the declared placements answer.
-        renamed: New address -> the address its mark still carries (`renamedFrom`).
     """
 
     resources: tuple[Desired, ...]
     findings: tuple[Finding, ...] = ()
     gates: tuple[Gate, ...] = ()
     endpoints: tuple[Endpoint, ...] = ()
-    renamed: Mapping[Address, Address] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -304,13 +304,26 @@ class Provider(Protocol):
         """Return the declared nodes."""
 
     def recorded_targets(self, readings: Mapping[str, Any]) -> Sequence[Target]:
-        """Return the nodes that member records name and the manifest does not."""
+        """Return the machines that member records name and that no declared node is."""
 
     def prepare(self, session: Session) -> None:
         """Make a node that holds something of ours ready for changes; the lock is held already."""
 
     def read(self, session: Session) -> Reading:
         """Return facts, marks and whatever else the desired state is worked out from."""
+
+    def understood(self, survey: Survey) -> Survey:
+        """Return what the nodes said in the names of the manifest, each machine once.
+
+        Asked whenever nodes were read; all else is asked with what it returns. Nodes it leaves out or calls
+        unknown take no further part.
+        """
+
+    def salvaged(self, survey: Survey) -> Survey:
+        """Return the same with damaged marks made anew from their names; asked only to remove everything."""
+
+    def concerns(self, survey: Survey) -> Sequence[Finding]:
+        """Return what there is to say about the nodes whatever is to be done with them."""
 
     def asked(self, verb: Verb, placement: str) -> tuple[Provider, frozenset[str]]:
         """Return the same cluster as a command wants a placement, and the placements that concerns.

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from hetctl.resources import gang, packet_filter, work
+from hetctl.resources import gang, packet_filter, takeover, work
 from hetctl.resources.base import Action, Change, Cost, Step, StepContext
 from hetctl.resources.switch import Switch, bind, name_of, switch_steps, switched_together
 from hetctl.resources.work import Work, wanted
@@ -70,7 +70,8 @@ def expand(
         records: The changes of the declared nodes' member records, chosen or not.
         held: Placements that are to switch and cannot yet.
     """
-    made = [change for change in chosen if change.action is not Action.REMOVE]
+    renamed = [change for change in chosen if change.action is Action.RENAME]
+    made = [change for change in chosen if change.action not in (Action.REMOVE, Action.RENAME)]
     removed = [change for change in chosen if change.action is Action.REMOVE]
     recorded = {change.node: name_of("record", change) for change in made if change.kind == "member"}
     steps = [
@@ -94,13 +95,26 @@ def expand(
         change.gang for change in [*made, *removed] if change.kind in PROCESSES and change.gang is not None
     )
     prepared = {step.address: step.name for step in steps}
-    for members in switched_together([change for change in chosen if change.kind in PROCESSES]):
+    steps += [
+        Step(
+            name=name_of("rename", change),
+            address=change.address,
+            node=change.node,
+            run=bind(takeover.rename, shared, change),
+            needs=frozenset({recorded[change.node]}) if change.node in recorded else frozenset(),
+        )
+        for change in renamed
+    ]
+    moving_processes = [change for change in [*made, *removed] if change.kind in PROCESSES]
+    for members in switched_together(moving_processes):
         names = {change.gang for change in members}
         moving = [change for change in filters if wanted(change).spec["placement"] in names]
         steps += switch_steps(shared, Switch(members, moving, prepared, recorded, bystanders))
+    steps += _settlements(shared, made, steps)
     steps += _collections(shared, made, steps)
     steps += _removals(shared, removed, {step.name for step in steps}, gangs=list(gangs), chosen=chosen)
-    return steps + _farewells(shared, removed, records, recorded)
+    steps += _farewells(shared, removed, records, recorded)
+    return steps + _last_settlements(shared, made, steps)
 
 
 def _farewells(
@@ -161,6 +175,37 @@ def _make(
         run=bind(function, shared, change),
         needs=frozenset(needs),
     )
+
+
+def _settlements(shared: Work, made: Sequence[Change], earlier: Sequence[Step]) -> list[Step]:
+    """Return the steps that clear what stood under an earlier name, after every placement runs again."""
+    running = frozenset(step.name for step in earlier if not step.rescues)
+    return [
+        Step(
+            name=name_of("settle", change),
+            address=change.address,
+            node=change.node,
+            run=bind(takeover.settle, shared, change),
+            needs=running,
+        )
+        for change in made
+        if change.kind != "member" and change.mark is not None and change.mark.stored is not None
+    ]
+
+
+def _last_settlements(shared: Work, made: Sequence[Change], earlier: Sequence[Step]) -> list[Step]:
+    """Return the steps that forget what nodes or their cluster were called, after everything else there."""
+    return [
+        Step(
+            name=name_of("settle", change),
+            address=change.address,
+            node=change.node,
+            run=bind(takeover.settle, shared, change),
+            needs=frozenset(step.name for step in earlier if step.node == change.node and not step.rescues),
+        )
+        for change in made
+        if change.kind == "member" and change.mark is not None and change.mark.stored is not None
+    ]
 
 
 def _collections(shared: Work, made: Sequence[Change], earlier: Sequence[Step]) -> list[Step]:

@@ -7,13 +7,14 @@ next apply knows what is there.
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from hetctl.catalog.llama import parse_version
 from hetctl.errors import OperationFailed, ProofFailed
-from hetctl.resources import marks
+from hetctl.resources import marks, salvage
 from hetctl.resources.base import Action, Change, Desired, Mark, StepContext
 from hetctl.transport.base import Json, Session
 from hetctl.transport.bundle import agent_bundle
@@ -38,6 +39,8 @@ class Work:
         model_sources: Model name to its file on the operator's machine.
         shared_paths: For each node the paths that marks of other resources refer to, with those marks.
         keep_models: True when destroying leaves the weights in place.
+        claimed: For each node the units of what is declared: no removal of something else touches them.
+        unclear: Nodes on which other clusters have marks that cannot be read, and may share a build.
     """
 
     cluster: str
@@ -45,6 +48,8 @@ class Work:
     model_sources: Mapping[str, Path]
     shared_paths: Mapping[str, Mapping[str, Sequence[Mark]]]
     keep_models: bool = False
+    claimed: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    unclear: frozenset[str] = frozenset()
 
     def others(self, node: str, path: str, address: str) -> list[Mark]:
         """Return the marks of other resources, of any cluster, that refer to a path."""
@@ -111,9 +116,15 @@ def finish(
             generation=next_generation(change),
             state=marks.PROVED,
             objects=tuple(objects),
-            facts={**(facts or {}), "previous": previous_generation(change)},
+            facts={**(facts or {}), "previous": _reachable(change, previous_generation(change))},
         ),
     )
+
+
+def _reachable(change: Change, previous: Mapping[str, Json] | None) -> Mapping[str, Json] | None:
+    """Return a generation to go back to, unless it is of units that go because they were renamed."""
+    unit = wanted(change).spec.get("unit")
+    return previous if previous is None or previous["spec"].get("unit") == unit else None
 
 
 def put_text(session: Session, path: str, text: str, *, mode: int = 0o644) -> Mapping[str, Json]:
@@ -181,9 +192,12 @@ def forget_nodes(work: Work, context: StepContext, change: Change, gone: frozens
     finish(work, session, replace(change, desired=replace(desired, spec=spec)))
 
 
-def forget_cluster(work: Work, context: StepContext, change: Change) -> None:
+def forget_cluster(work: Work, context: StepContext, change: Change) -> None:  # noqa: ARG001 - all removals have one signature
     """Remove the member record and everything hetctl keeps of the cluster on a node."""
-    context.sessions[change.node].call("remove_cluster", {"cluster": work.cluster, "last": change.address})
+    session, mark = context.sessions[change.node], standing(change)
+    for each in (mark, mark.stored):
+        if each is not None:
+            session.call("remove_cluster", {"cluster": each.cluster, "last": each.address})
 
 
 def install_build(work: Work, context: StepContext, change: Change) -> None:
@@ -284,22 +298,40 @@ def remove_model(work: Work, context: StepContext, change: Change) -> None:
 
 def _remove_paths(work: Work, context: StepContext, change: Change) -> None:
     session, mark = context.sessions[change.node], standing(change)
-    for path in owned_paths(mark):
+    for path in [*owned_paths(mark), *_found(session, mark)]:
         _drop(work, session, change, path)
     marks.erase(session, mark)
+
+
+def _found(session: Session, mark: Mark) -> list[str]:
+    """Return what lies where a mark that could not be read may have put it, under names like its own."""
+    paths = []
+    for directory in mark.spec.get(salvage.SEARCHED, ()):
+        listed = session.call("run", {"argv": ["ls", "-1A", directory], "env": {}})
+        if listed["exit"] == 0:
+            names = str(listed["stdout"]).splitlines()
+            paths += [
+                f"{directory}/{name}" for name in names if re.fullmatch(mark.spec[salvage.PATTERN], name)
+            ]
+    return paths
 
 
 def owned_paths(mark: Mark) -> list[str]:
     """Return the directories of a build's or model's present and previous generation."""
     key = PATH_KEYS.get(mark.kind)
-    if key is None:
+    if key is None or key not in mark.spec:
         return []
     previous = mark.facts.get("previous")
     return list(dict.fromkeys([mark.spec[key], *([previous["spec"][key]] if previous else [])]))
 
 
 def _drop(work: Work, session: Session, change: Change, path: str) -> None:
-    """Remove a path that no other resource refers to, and the directory above it when that is empty then."""
+    """Remove a path that no other resource refers to, and the directory above it when that is empty then.
+
+    A build may be another cluster's too: where one has marks that cannot be read, it stays.
+    """
+    if change.kind == "build" and change.node in work.unclear:
+        return
     if not work.others(change.node, path, change.address):
         above = path.rpartition("/")[0]
         session.call("remove", {"paths": [path], "empty_directories": [above]}, deadline=600)

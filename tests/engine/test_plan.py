@@ -139,6 +139,15 @@ def test_a_damaged_mark_is_made_again_where_it_is_declared_and_unknown_elsewhere
     assert [change.address for change in plan.pending] == ["build/main"]
 
 
+def test_what_a_damaged_mark_may_use_is_not_removed() -> None:
+    cluster = applied(cluster_of(toy("build/main", "a"), toy("worker/x", "a", gang="x")))
+    here = cluster.world.nodes["a"]
+    del here.marks["worker/x"]
+    here.damaged["worker/x"] = "not JSON"
+    plan = plan_of(redeclared(cluster, nodes=("a",)))
+    assert plan.waits == {("build/main", "a"): "worker/x (unknown)"}
+
+
 def test_a_mark_of_an_unknown_kind_stays() -> None:
     cluster = cluster_of(nodes=("a",))
     cluster.world.nodes["a"].marks["gateway/x"] = Mark("toybox", "gateway/x", "gateway", "a", {}, "", 1)
@@ -152,12 +161,6 @@ def test_a_moved_resource_is_two_changes() -> None:
         applied(cluster_of(toy("server/chat", "a"))), toy("server/chat", "b"), nodes=("a", "b")
     )
     assert actions(plan_of(cluster)) == {"server/chat@b": Action.CREATE, "server/chat@a": Action.REMOVE}
-
-
-def test_a_renamed_resource_is_not_removed_under_its_old_name() -> None:
-    cluster = redeclared(applied(cluster_of(toy("server/old", "a"))), toy("server/new", "a"))
-    cluster.state = DesiredState(resources=(), renamed={"server/new": "server/old"})
-    assert actions(plan_of(cluster)) == {"server/new@a": Action.CREATE}
 
 
 def test_a_node_renamed_in_the_manifest_is_named_as_it_is_now() -> None:

@@ -43,6 +43,7 @@ from hetctl.resources.view import (
     PlacementStatus,
     Question,
 )
+from hetctl.rules.finding import Finding
 
 WRITING = {"lock", "prepare", "make", "unmake"}
 
@@ -200,6 +201,7 @@ class ToyCluster:
     manifest: Path = Path("cluster.yaml")
     state: DesiredState = field(default_factory=lambda: DesiredState(resources=()))
     answer: str = "hello"
+    worries: tuple[Finding, ...] = ()
     extra_steps: tuple[Step, ...] = ()
     kinds: Mapping[str, ToyKind] = field(default_factory=lambda: {"toy": ToyKind()})
 
@@ -228,6 +230,15 @@ class ToyCluster:
         session.call("read")
         here = self.world.nodes[session.node]
         return ToyReading(dict(here.marks), dict(here.damaged), here.members)
+
+    def understood(self, survey: Survey) -> Survey:
+        return survey
+
+    def salvaged(self, survey: Survey) -> Survey:
+        return survey
+
+    def concerns(self, survey: Survey) -> Sequence[Finding]:  # noqa: ARG002 - a toy worries about nothing
+        return self.worries
 
     def asked(self, verb: Verb, placement: str) -> tuple[ToyCluster, frozenset[str]]:
         """A toy runs when its value is not `stopped`."""

@@ -22,6 +22,7 @@ from hetctl.report.documents import (
 )
 from hetctl.report.schemas import SCHEMAS, schema_text
 from hetctl.report.validation import ValidationDocument
+from hetctl.resources.base import Action
 from hetctl.resources.view import Answer, JournalLine, JournalSource
 from tests.engine.toy import Yes, cluster_of, toy
 from tests.report.sample import TROUBLE
@@ -31,6 +32,11 @@ FOLDER = Path(__file__).parents[2] / "schemas"
 
 def schema(name: str) -> Any:
     return json.loads((FOLDER / f"{name}.schema.json").read_text(encoding="utf-8"))
+
+
+def test_a_plan_document_knows_every_action() -> None:
+    named = schema("plan")["$defs"]["ChangePart"]["properties"]["action"]["enum"]
+    assert sorted(named) == sorted(action.value for action in Action)
 
 
 @pytest.mark.parametrize("name", SCHEMAS)

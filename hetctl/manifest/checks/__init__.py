@@ -5,6 +5,7 @@ from __future__ import annotations
 from hetctl.manifest.checks.arguments import check_arguments
 from hetctl.manifest.checks.hosts import check_hosts
 from hetctl.manifest.checks.layers import check_layers
+from hetctl.manifest.checks.renames import check_renames
 from hetctl.manifest.checks.sharing import check_sharing
 from hetctl.manifest.checks.tasks import check_tasks
 from hetctl.manifest.checks.virtual import check_virtual
@@ -17,6 +18,7 @@ def cross_check(draft: Draft) -> None:
     check_hosts(draft)
     check_virtual(draft)
     check_arguments(draft)
+    check_renames(draft)
     resolved = resolve_draft(draft)
     check_tasks(draft)
     check_layers(draft, resolved)

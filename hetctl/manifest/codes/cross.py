@@ -235,4 +235,13 @@ CODES: Final[dict[str, Code]] = {
         example="",
         fix="Put the file there, or correct its name.",
     ),
+    "E240": Code(
+        title="old name that is not free",
+        meaning=(
+            "`renamedFrom` names what the object was called before. That name is still declared, or two"
+            " objects claim it."
+        ),
+        example="builds: {other: {version: b11434, source: {archive: a}, renamedFrom: main}}\n",
+        fix="Remove `renamedFrom` once the rename was applied.",
+    ),
 }
