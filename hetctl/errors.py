@@ -237,6 +237,12 @@ class ProofFailed(OperationFailed):
     """It runs, but it is not what was declared."""
 
 
+class Unhealthy(HetctlError):
+    """A placement does not do what it is for, and that is all that was asked."""
+
+    exit_code = ExitCode.UNHEALTHY
+
+
 class Interrupted(HetctlError):
     """Ctrl-C."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from hetctl.cli.options import Command, host_key_option, manifest_option, output_option
+from hetctl.cli.options import Command, Duration, host_key_option, manifest_option, output_option
 from hetctl.cli.surroundings import Surroundings
 from hetctl.errors import ExitCode, UsageError
 
@@ -26,6 +26,13 @@ from hetctl.errors import ExitCode, UsageError
     show_default=True,
     help="Length at which the answer is cut off.",
 )
+@click.option(
+    "--timeout",
+    type=Duration(),
+    default=120.0,
+    metavar="TIME",
+    help="Give up when nothing comes for so long.  [default: 2m]",
+)
 @manifest_option
 @output_option
 @host_key_option
@@ -36,6 +43,7 @@ def command(
     *,
     placement: str | None,
     max_tokens: int,
+    timeout: float,
     file: str,
     accept_new_host_keys: bool,
 ) -> int:
@@ -53,13 +61,15 @@ def command(
     provider = surroundings.provider(file, accept_new_host_keys=accept_new_host_keys)
     name = chosen_placement(provider, placement)
     emit = console.result if not console.json else _discard
-    answer = ask(provider, name, Question(text, max_tokens), emit)
+    answer = ask(provider, name, Question(text, max_tokens, timeout), emit)
     if console.json:
         from hetctl.report.documents import AnswerDocument  # noqa: PLC0415 - as above
 
         console.document(AnswerDocument.of(answer, name))
     elif not answer.text.endswith("\n"):
         console.result("\n")
+    if answer.cut:
+        console.note(f"cut off after {max_tokens} tokens; --max-tokens N allows more\n")
     return int(ExitCode.DONE)
 
 

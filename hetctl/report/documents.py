@@ -157,6 +157,7 @@ class AnswerDocument(Document):
     prompt_tokens: int | None
     completion_tokens: int | None
     seconds: float | None
+    cut: bool = Field(description="The answer reached --max-tokens.")
 
     @classmethod
     def of(cls, answer: Answer, placement: str) -> AnswerDocument:
@@ -168,6 +169,7 @@ class AnswerDocument(Document):
             prompt_tokens=answer.prompt_tokens,
             completion_tokens=answer.completion_tokens,
             seconds=answer.seconds,
+            cut=answer.cut,
         )
 
 

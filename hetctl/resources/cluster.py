@@ -9,12 +9,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from hetctl.errors import Interrupted, OperationFailed
+from hetctl.errors import Interrupted
 from hetctl.facts.node import NodeFacts, parse_node_facts
 from hetctl.manifest import load
 from hetctl.manifest.references import Resolved, resolve
 from hetctl.manifest.secrets import SecretRef
-from hetctl.resources import inspection, layout, scripts, summary
+from hetctl.resources import asking, inspection, layout, scripts, summary
 from hetctl.resources.activity import asked_states, runs
 from hetctl.resources.arrangement import Inputs, ModelShape
 from hetctl.resources.base import (
@@ -466,11 +466,4 @@ class ClusterProvider:
         emit: Callable[[str], None],
     ) -> Answer:
         """Put one question to a placement from its server's node; emit the text as it comes."""
-        mark = reading.marks.get(f"server/{placement}")
-        if mark is None:
-            raise OperationFailed(
-                f"placement {placement} is not there yet",
-                where=session.node,
-                fix=f"hetctl apply {self.manifest}",
-            )
-        return inspection.ask(session, mark.spec, question, emit)
+        return asking.ask(session, reading.marks.get(f"server/{placement}"), placement, question, emit)

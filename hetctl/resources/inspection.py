@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -20,13 +18,11 @@ from hetctl.resources.provider import DesiredState, Survey
 from hetctl.resources.reading import NodeReading
 from hetctl.resources.topology import worker_address
 from hetctl.resources.view import (
-    Answer,
     Health,
     JournalLine,
     JournalSource,
     MemberStatus,
     PlacementStatus,
-    Question,
 )
 from hetctl.resources.watch import RESTARTING
 from hetctl.transport.base import Json, Session
@@ -35,7 +31,6 @@ PROCESSES = ("worker", "server")
 LIVENESS_DEADLINE = 30.0
 """Seconds one token may take before a placement counts as hung."""
 
-ANSWER_DEADLINE = 600.0
 FOLLOW_DEADLINE = 30 * 24 * 3600.0
 
 
@@ -228,73 +223,3 @@ def journal(
     )
     for entry in answer["lines"]:
         tell(entry)
-
-
-def ask(
-    session: Session, spec: Mapping[str, Json], question: Question, emit: Callable[[str], None]
-) -> Answer:
-    """Put a question to a running server and emit the answer as it comes.
-
-    Arguments:
-        session: Of the server's node.
-        spec: Of the server, as applied.
-        question: What to ask.
-        emit: Receives pieces of the answer.
-
-    Raises:
-        OperationFailed: The server did not answer.
-    """
-    task = spec["settings"]["task"]
-    if task != "chat":
-        raise OperationFailed(
-            f"placement {spec['placement']} serves {task}, it does not talk",
-            where=session.node,
-            fix="ask a placement with `task: chat`",
-        )
-    api = api_of(spec)
-    pieces: list[str] = []
-    last: dict[str, Any] = {}
-
-    def receive(event: Mapping[str, Json]) -> None:
-        data = str(event.get("data") or "")
-        if not data or data == "[DONE]":
-            return
-        chunk = json.loads(data)
-        last.update({key: chunk[key] for key in ("model", "usage") if chunk.get(key)})
-        for choice in chunk.get("choices") or []:
-            delta = choice.get("delta") or {}
-            if text := delta.get("content") or delta.get("reasoning_content"):
-                pieces.append(text)
-                emit(text)
-
-    body = {
-        "model": spec["alias"],
-        "messages": [{"role": "user", "content": question.prompt}],
-        "max_tokens": question.max_tokens,
-        "stream": True,
-        "stream_options": {"include_usage": True},
-    }
-    arguments = {
-        "method": "POST",
-        "url": f"{api.base}/v1/chat/completions",
-        "json": body,
-        "stream": True,
-        "timeout": ANSWER_DEADLINE,
-        **({"bearer_file": api.key_file} if api.key_file else {}),
-    }
-    begun = time.monotonic()
-    answer = session.call("http", arguments, deadline=ANSWER_DEADLINE, on_event=receive)
-    if answer["status"] != 200:  # noqa: PLR2004 - HTTP OK
-        raise OperationFailed(
-            "the server refused the question",
-            where=session.node,
-            why=f"{answer['status']}: {answer['text'][:400]}",
-        )
-    usage = last.get("usage") or {}
-    return Answer(
-        text="".join(pieces),
-        model=str(last.get("model") or ""),
-        prompt_tokens=usage.get("prompt_tokens"),
-        completion_tokens=usage.get("completion_tokens"),
-        seconds=time.monotonic() - begun,
-    )

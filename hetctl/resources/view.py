@@ -111,10 +111,12 @@ class Question:
     Arguments:
         prompt: The text.
         max_tokens: Length at which the answer is cut off, at least 1.
+        patience: Longest silence to bear, in seconds.
     """
 
     prompt: str
     max_tokens: int = 1024
+    patience: float = 120.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +129,7 @@ class Answer:
         prompt_tokens: Count, None when not reported.
         completion_tokens: Count, None when not reported.
         seconds: From the request to the last byte.
+        cut: It reached the greatest length that was asked for.
     """
 
     text: str
@@ -134,3 +137,4 @@ class Answer:
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
     seconds: float | None = None
+    cut: bool = False
