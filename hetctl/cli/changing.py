@@ -12,7 +12,7 @@ from hetctl.engine.outcome import Reporter, Result
 from hetctl.errors import ExitCode, LockHeld, UsageError
 from hetctl.report.console import Console
 from hetctl.report.figures import counted
-from hetctl.report.outcome import endpoints_text, outcome_text
+from hetctl.report.outcome import endpoints_text, outcome_text, standing_endpoints
 from hetctl.report.plan import plan_text
 from hetctl.report.progress import Together, progress_for
 from hetctl.resources.provider import Plan
@@ -122,7 +122,7 @@ def finish(
     else:
         console.result("\n" + outcome_text(result.report, console.out, next_command=following))
         if not any(result.report.with_result(bad) for bad in Result if bad is not Result.DONE):
-            console.result(endpoints_text(result.situation.state.endpoints, console.out))
+            console.result(endpoints_text(standing_endpoints(result), console.out))
     for bug in result.report.bugs if result.report is not None else ():
         console.bug(bug)
     return code

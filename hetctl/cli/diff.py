@@ -40,13 +40,15 @@ def command(
 
     Exit code 0: no changes; 2: changes pending; 5: a node could not be read; 9: apply would refuse.
     """
-    from hetctl.engine.operations import blocked, diff, diff_codes  # noqa: PLC0415 - keeps --help quick
+    from hetctl.engine.inquiry import check_node_names  # noqa: PLC0415 - keeps --help quick
+    from hetctl.engine.operations import blocked, diff, diff_codes  # noqa: PLC0415 - as above
     from hetctl.report.plan import plan_text  # noqa: PLC0415 - as above
 
     console = surroundings.console
     provider = surroundings.provider(file, accept_new_host_keys=accept_new_host_keys)
     with console.patience(f"reading the nodes of {provider.cluster} ..."):
         plan = diff(provider).plan
+    check_node_names(allow_unreachable, (*plan.nodes_read, *plan.nodes_unknown))
     if console.json or save is not None:
         from hetctl.report.documents import PlanDocument  # noqa: PLC0415 - as above
 

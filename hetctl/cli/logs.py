@@ -50,7 +50,11 @@ def command(
     provider = surroundings.provider(file, accept_new_host_keys=accept_new_host_keys)
     name = chosen_placement(provider, placement)
 
+    told = False
+
     def emit(source: JournalSource, line: JournalLine) -> None:
+        nonlocal told
+        told = True
         if console.json:
             from hetctl.report.documents import LogDocument  # noqa: PLC0415 - as above
 
@@ -59,6 +63,8 @@ def command(
             console.result(journal_line(source, line, console.out))
 
     unknown = logs(provider, name, lines=lines, follow=follow, emit=emit)
+    if not told and not unknown:
+        console.note(f"no entries: placement {name} was not applied yet, or its journals are gone\n")
     for error in unknown.values():
         console.note(error_text(error, console.err))
     return int(ExitCode.UNREACHABLE if unknown else ExitCode.DONE)

@@ -125,7 +125,7 @@ def run(arguments: Sequence[str], surroundings: Surroundings) -> int:
     console.json = _wants_json(arguments)
     try:
         returned = hetctl.main(
-            args=list(arguments), prog_name="hetctl", standalone_mode=False, obj=surroundings
+            args=list(arguments) or ["--help"], prog_name="hetctl", standalone_mode=False, obj=surroundings
         )
     except click.ClickException as error:
         return _fail(surroundings, _usage(error))

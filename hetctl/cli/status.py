@@ -32,13 +32,14 @@ def command(
 
     Exit code 0: all ready or stopped as declared; 5: a node could not be read; 10: something is not healthy.
     """
-    from hetctl.engine.inquiry import status  # noqa: PLC0415 - keeps --help quick
+    from hetctl.engine.inquiry import check_node_names, status  # noqa: PLC0415 - keeps --help quick
     from hetctl.report.status import status_text  # noqa: PLC0415 - as above
 
     console = surroundings.console
     provider = surroundings.provider(file, accept_new_host_keys=accept_new_host_keys)
     with console.patience(f"asking the nodes of {provider.cluster} ..."):
         result = status(provider)
+    check_node_names(allow_unreachable, result.nodes)
     codes = list(result.codes)
     if set(result.unknown) <= set(allow_unreachable):
         codes = [code for code in codes if code is not ExitCode.UNREACHABLE]

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import difflib
 import queue
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,12 +33,14 @@ class StatusResult:
         cluster: Its name.
         placements: In file order.
         unknown: Nodes that could not be read, and why.
+        nodes: All nodes, read or not.
         codes: Every exit code that holds.
     """
 
     cluster: str
     placements: tuple[PlacementStatus, ...]
     unknown: Mapping[str, HetctlError]
+    nodes: frozenset[str]
     codes: tuple[ExitCode, ...]
 
 
@@ -62,7 +65,19 @@ def status(provider: Provider) -> StatusResult:
         codes.append(ExitCode.UNREACHABLE)
     if not all(placement.health.healthy for placement in placements):
         codes.append(ExitCode.UNHEALTHY)
-    return StatusResult(provider.cluster, placements, unknown, tuple(codes))
+    nodes = frozenset((*seen.readings, *unknown))
+    return StatusResult(provider.cluster, placements, unknown, nodes, tuple(codes))
+
+
+def check_node_names(names: Iterable[str], known: Collection[str]) -> None:
+    """Raise UsageError for a name given with `--allow-unreachable` that is no node's."""
+    for name in sorted(set(names) - set(known)):
+        near = difflib.get_close_matches(name, known, n=1)
+        raise UsageError(
+            f"there is no node {name!r}",
+            where="--allow-unreachable",
+            fix=f"did you mean {near[0]!r}?" if near else f"the nodes are {', '.join(sorted(known))}",
+        )
 
 
 def chosen_placement(provider: Provider, name: str | None) -> str:

@@ -8,6 +8,7 @@ from functools import partial
 from typing import Protocol
 
 from hetctl.engine.examine import Situation, examine
+from hetctl.engine.inquiry import check_node_names
 from hetctl.engine.interrupt import Interrupts, caught
 from hetctl.engine.lock import holder, locked
 from hetctl.engine.outcome import Reporter, Result, RunReport
@@ -105,6 +106,7 @@ def apply(
     narrow = partial(_limited, about=options.about)
     with opened(provider.targets(), write=False) as sessions:
         first = narrow(examine(provider, sessions))
+    check_node_names(options.allow_unreachable, (*first.plan.nodes_read, *first.plan.nodes_unknown))
     check_expected(first.plan, options.expected)
     if blocked(first.plan) or not first.plan.executable(prune=options.prune):
         return ApplyResult(first, None, declined=False, codes=plan_codes(first.plan, options))
@@ -138,6 +140,7 @@ def destroy(
     narrow = partial(without, keep=keep)
     with opened(provider.targets(), write=False) as sessions:
         first = narrow(examine(provider, sessions, Purpose.DESTROY))
+    check_node_names(options.allow_unreachable, (*first.plan.nodes_read, *first.plan.nodes_unknown))
     if blocked(first.plan) or not first.plan.executable(prune=True):
         return ApplyResult(first, None, declined=False, codes=plan_codes(first.plan, options))
     if not consent.agreed(first.plan, changed=False):

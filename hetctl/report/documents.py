@@ -15,6 +15,7 @@ from hetctl.engine.operations import ApplyResult
 from hetctl.engine.outcome import RunReport
 from hetctl.engine.plan import count
 from hetctl.errors import ExitCode
+from hetctl.report.outcome import standing_endpoints
 from hetctl.report.parts import (
     ChangePart,
     CountsPart,
@@ -124,7 +125,7 @@ class ApplyDocument(Document):
             declined=result.declined,
             interrupted=report.interrupted,
             steps=tuple(StepPart.of(outcome) for outcome in report.outcomes),
-            endpoints=tuple(EndpointPart.of(endpoint) for endpoint in result.situation.state.endpoints),
+            endpoints=tuple(EndpointPart.of(endpoint) for endpoint in standing_endpoints(result)),
             exit_code=int(code),
         )
 

@@ -7,11 +7,13 @@ import shlex
 from collections.abc import Sequence
 from typing import Any
 
+from hetctl.engine.operations import ApplyResult
 from hetctl.engine.outcome import Result, RunReport, StepOutcome
 from hetctl.errors import HetctlError
 from hetctl.report.errors import error_text
 from hetctl.report.figures import columns, duration
 from hetctl.report.terminal import Terminal
+from hetctl.resources.base import Action
 from hetctl.resources.view import Endpoint
 
 ORDER = (Result.DONE, Result.FAILED, Result.GATE, Result.STOPPED, Result.SKIPPED, Result.NOT_REACHED)
@@ -75,6 +77,23 @@ def _closing(report: RunReport, next_command: str) -> str:
     ]
     line = ", ".join(counts) + "."
     return f"{line}   Next: {next_command}\n" if next_command else f"{line}\n"
+
+
+def standing_endpoints(result: ApplyResult) -> tuple[Endpoint, ...]:
+    """Return where the placements answer that stand as declared after an apply."""
+    plan, report = result.situation.plan, result.report
+    ended = {outcome.step.address: outcome.result for outcome in report.outcomes} if report else {}
+    absent = {
+        change.gang
+        for change in plan.changes
+        if change.action in {Action.BLOCKED, Action.UNKNOWN}
+        or plan.waits_for(change)
+        or ended.get(change.address, Result.DONE) is not Result.DONE
+        or (report is None and change.action is Action.CREATE)
+    }
+    return tuple(
+        endpoint for endpoint in result.situation.state.endpoints if endpoint.placement not in absent
+    )
 
 
 def endpoints_text(endpoints: Sequence[Endpoint], terminal: Terminal) -> str:

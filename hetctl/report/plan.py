@@ -221,7 +221,8 @@ def _card_table(rows: Sequence[DeviceRow]) -> list[str]:
         for row in rows
     ]
     lines = columns([heading, *cells], right=frozenset({2, 3, 4, 5}))
-    return [lines[0], *(f"{line} {unit}" for line in lines[1:])]
+    units = [f" {unit}" if row.free_after is not None else "" for row in rows]
+    return [lines[0], *(line + end for line, end in zip(lines[1:], units, strict=True))]
 
 
 def _gate(gate: Gate, terminal: Terminal) -> list[str]:

@@ -25,11 +25,15 @@ def status_text(status: StatusResult, terminal: Terminal) -> str:
         lines.extend(f"  {line}" for line in columns(rows))
         if placement.fix:
             lines.append(f"  fix: {placement.fix}")
-        if placement.endpoint is not None:
+        if placement.endpoint is not None and placement.health in ANSWERING:
             lines.extend(f"  {line}" for line in endpoints_text([placement.endpoint], terminal).splitlines())
     if not status.placements:
         lines.append(f"{status.cluster} declares no placements")
     return "".join(f"{line}\n" for line in lines)
+
+
+ANSWERING = frozenset({Health.READY, Health.STARTING, Health.FAILED})
+"""Health of placements whose address is worth knowing: something stands there."""
 
 
 def _paint(health: Health, terminal: Terminal) -> str:

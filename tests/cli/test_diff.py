@@ -106,3 +106,11 @@ def test_host_keys_are_asked_for_on_a_terminal_only(hetctl: Bench) -> None:
     confirm = hetctl.access[-1].confirm_host_key
     assert confirm is not None
     assert [confirm("a", "ED25519 SHA256:abc"), confirm("b", "ED25519 SHA256:def")] == [True, False]
+
+
+def test_a_node_that_may_be_down_has_to_be_one(tmp_path: Path) -> None:
+    hetctl = bench(cluster_of(toy("member/atlas", "atlas")), tmp_path)
+    for command in (("diff",), ("apply", "--yes"), ("status",), ("destroy", "--confirm", "toybox")):
+        ended = hetctl(*command, "--allow-unreachable", "atlsa", "FILE")
+        assert ended.code == ExitCode.USAGE, command
+        assert "did you mean 'atlas'?" in ended.err

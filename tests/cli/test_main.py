@@ -34,7 +34,6 @@ def call(*arguments: str, load: object = None) -> tuple[int, str, str]:
 @pytest.mark.parametrize(
     "arguments",
     [
-        (),
         ("dif",),
         ("diff", "--nonsense"),
         ("diff", "a.yaml", "b.yaml"),
@@ -51,9 +50,13 @@ def test_a_command_line_that_makes_no_sense_is_64(arguments: tuple[str, ...]) ->
     code, out, err = call(*arguments)
     assert code == ExitCode.USAGE
     assert "Traceback" not in err
-    if arguments:
-        assert out == ""
-        assert err.startswith("error: ")
+    assert out == ""
+    assert err.startswith("error: ")
+
+
+def test_the_bare_name_prints_help() -> None:
+    assert call() == call("--help")
+    assert call()[0] == ExitCode.DONE
 
 
 def test_did_you_mean() -> None:

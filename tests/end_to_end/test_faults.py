@@ -25,7 +25,7 @@ from tests.lab.snapshot import difference, snapshot
 
 ALL = os.environ.get("HETCTL_FAULTS") == "all"
 SEED = os.environ.get("HETCTL_FAULT_SEED") or str(random.randrange(10**6))  # noqa: S311 - draws test cases
-DRAWN = 2
+DRAWN = 1
 """Pairs of each scenario in an ordinary run."""
 
 APPLY = ("apply", "--yes", "--lock-wait", "90s")
@@ -126,6 +126,7 @@ def where(
     return made
 
 
+@pytest.mark.timeout(0 if ALL else 900)
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_a_fault_at_any_step_is_survived(
     where: Range, name: str, record_testsuite_property: Callable[[str, object], None]

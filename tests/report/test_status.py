@@ -26,6 +26,7 @@ RESULT = StatusResult(
         PlacementStatus("embed", Health.FAILED, "the worker on bench is gone", fix="hetctl logs embed"),
     ),
     {"bench": NodeUnreachable("no connection to bench", why="timed out")},
+    frozenset({"atlas", "pascal", "bench"}),
     (),
 )
 
@@ -44,4 +45,4 @@ def test_status_as_text() -> None:
 
 
 def test_a_cluster_without_placements() -> None:
-    assert status_text(StatusResult("den", (), {}, ()), PLAIN) == "den declares no placements\n"
+    assert status_text(StatusResult("den", (), {}, frozenset(), ()), PLAIN) == "den declares no placements\n"
