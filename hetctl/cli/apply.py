@@ -14,6 +14,7 @@ from hetctl.cli.options import (
     file_argument,
     host_key_option,
     output_option,
+    target_option,
     unreachable_option,
 )
 from hetctl.cli.surroundings import Surroundings
@@ -44,6 +45,7 @@ from hetctl.report.console import command_line
     metavar="TIME",
     help="Wait for somebody else's lock, such as 10m.",
 )
+@target_option
 @unreachable_option
 @host_key_option
 @click.option("--events", metavar="FILE", type=click.Path(), help="Write JSON lines about the run to FILE.")
@@ -56,6 +58,7 @@ def command(
     prune: bool,
     fail_fast: bool,
     lock_wait: float,
+    target: tuple[str, ...],
     allow_unreachable: tuple[str, ...],
     accept_new_host_keys: bool,
     events: str | None,
@@ -85,6 +88,7 @@ def command(
         lock_wait=lock_wait,
         allow_unreachable=frozenset(allow_unreachable),
         expected=saved.fingerprint if saved is not None else None,
+        targets=frozenset(saved.targets if saved is not None else target),
     )
     with (
         watching(console, events) as reporter,
@@ -110,10 +114,12 @@ class SavedPlan:
     Arguments:
         manifest: Path of the manifest.
         fingerprint: Of everything the plan rests on.
+        targets: What it is limited to.
     """
 
     manifest: str
     fingerprint: str
+    targets: tuple[str, ...]
 
 
 def saved_plan(path: Path) -> SavedPlan | None:
@@ -126,7 +132,8 @@ def saved_plan(path: Path) -> SavedPlan | None:
         return None
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
-        version, plan = content["formatVersion"], SavedPlan(content["manifest"], content["fingerprint"])
+        version = content["formatVersion"]
+        plan = SavedPlan(content["manifest"], content["fingerprint"], tuple(content["targets"]))
     except (ValueError, KeyError, TypeError) as error:
         raise UsageError(
             "this is no plan of hetctl",

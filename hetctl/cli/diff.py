@@ -7,7 +7,14 @@ from pathlib import Path
 
 import click
 
-from hetctl.cli.options import Command, file_argument, host_key_option, output_option, unreachable_option
+from hetctl.cli.options import (
+    Command,
+    file_argument,
+    host_key_option,
+    output_option,
+    target_option,
+    unreachable_option,
+)
 from hetctl.cli.surroundings import Surroundings, exit_code
 from hetctl.report.console import command_line
 
@@ -25,6 +32,7 @@ from hetctl.report.console import command_line
 @click.option(
     "--save", metavar="PATH", type=click.Path(dir_okay=False), help="Keep the plan for `hetctl apply PATH`."
 )
+@target_option
 @unreachable_option
 @host_key_option
 @click.pass_obj
@@ -33,6 +41,7 @@ def command(
     file: str,
     *,
     save: str | None,
+    target: tuple[str, ...],
     allow_unreachable: tuple[str, ...],
     accept_new_host_keys: bool,
 ) -> int:
@@ -47,7 +56,7 @@ def command(
     console = surroundings.console
     provider = surroundings.provider(file, accept_new_host_keys=accept_new_host_keys)
     with console.patience(f"reading the nodes of {provider.cluster} ..."):
-        plan = diff(provider).plan
+        plan = diff(provider, target).plan
     check_node_names(allow_unreachable, (*plan.nodes_read, *plan.nodes_unknown))
     if console.json or save is not None:
         from hetctl.report.documents import PlanDocument  # noqa: PLC0415 - as above
@@ -60,7 +69,8 @@ def command(
     if not console.json:
         prune = "--prune" if plan.removals else ""
         ready = plan.executable(prune=True) and not blocked(plan)
-        following = command_line("hetctl", "apply", prune, save or file) if ready else ""
+        chosen = [] if save else [word for name in target for word in ("--target", name)]
+        following = command_line("hetctl", "apply", prune, *chosen, save or file) if ready else ""
         console.result(plan_text(plan, console.out, next_command=following))
     return exit_code(diff_codes(plan, allow_unreachable))
 

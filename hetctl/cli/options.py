@@ -111,6 +111,17 @@ def unreachable_option(function: Function) -> Function:
     )(function)
 
 
+def target_option(function: Function) -> Function:
+    """Add `--target NAME`."""
+    return click.option(
+        "--target",
+        metavar="NAME",
+        multiple=True,
+        help="Only this placement or resource, with what belongs to it: chat, build/main@atlas. "
+        "May be repeated.",
+    )(function)
+
+
 def placement_change_options(function: Function) -> Function:
     """Add the placement and the options of the commands that start and stop one."""
     decorators = (

@@ -53,7 +53,7 @@ def change_placement(surroundings: Surroundings, order: Order) -> int:
         given=order.yes,
         question=lambda plan: console.confirm(count_question(plan, prune=False)),
     )
-    options = ApplyOptions(lock_wait=order.lock_wait, about=about)
+    options = ApplyOptions(lock_wait=order.lock_wait, targets=about)
     with (
         watching(console, order.events) as reporter,
         console.patience(f"reading the nodes of {provider.cluster} ..."),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Protocol
@@ -14,7 +14,7 @@ from hetctl.engine.lock import holder, locked
 from hetctl.engine.outcome import Reporter, Result, RunReport
 from hetctl.engine.parallel import for_each
 from hetctl.engine.run import run
-from hetctl.engine.selection import narrowed
+from hetctl.engine.selection import limited
 from hetctl.engine.sessions import Sessions, opened
 from hetctl.errors import ExitCode, LockHeld, PlanStale
 from hetctl.resources.base import Action, Mark
@@ -37,7 +37,7 @@ class ApplyOptions:
         lock_wait: Seconds to wait for somebody else's lock.
         allow_unreachable: Nodes whose silence is no reason for an exit code.
         expected: Fingerprint of a saved plan: anything else is stale.
-        about: Placements the plan is limited to; empty for all of the cluster.
+        targets: Placements and resources the plan is limited to; empty for all of the cluster.
     """
 
     prune: bool = False
@@ -45,7 +45,7 @@ class ApplyOptions:
     lock_wait: float = 0.0
     allow_unreachable: frozenset[str] = frozenset()
     expected: str | None = None
-    about: frozenset[str] = frozenset()
+    targets: frozenset[str] = frozenset()
 
 
 class Consent(Protocol):
@@ -80,10 +80,18 @@ class ApplyResult:
     codes: tuple[ExitCode, ...]
 
 
-def diff(provider: Provider) -> Situation:
-    """Read the nodes, one exec each, and return the plan; takes no lock and writes nothing."""
+def diff(provider: Provider, targets: Collection[str] = ()) -> Situation:
+    """Read the nodes, one exec each, and return the plan; takes no lock and writes nothing.
+
+    Arguments:
+        provider: The cluster.
+        targets: As in `ApplyOptions`.
+
+    Raises:
+        UsageError: A target names nothing in the plan.
+    """
     with opened(provider.targets(), write=False) as sessions:
-        return examine(provider, sessions)
+        return limited(examine(provider, sessions), targets)
 
 
 def apply(
@@ -103,7 +111,7 @@ def apply(
         LockHeld: Somebody else is applying.
         PlanStale: It is not the plan `options.expected` names.
     """
-    narrow = partial(_limited, about=options.about)
+    narrow = partial(limited, targets=options.targets)
     with opened(provider.targets(), write=False) as sessions:
         first = narrow(examine(provider, sessions))
     check_node_names(options.allow_unreachable, (*first.plan.nodes_read, *first.plan.nodes_unknown))
@@ -115,10 +123,6 @@ def apply(
     return _execute(
         provider, consent, options, first, reporter=reporter, interrupts=interrupts, narrow=narrow
     )
-
-
-def _limited(situation: Situation, *, about: frozenset[str]) -> Situation:
-    return narrowed(situation, lambda change: change.gang in about) if about else situation
 
 
 def destroy(

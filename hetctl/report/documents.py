@@ -64,6 +64,8 @@ class PlanDocument(Document):
     nodes_unknown: dict[str, str]
     gates: tuple[GatePart, ...]
     findings: tuple[FindingPart, ...]
+    targets: tuple[str, ...] = Field(description="What the plan was limited to; empty for nothing.")
+    left_out: int = Field(description="Pending changes outside of the targets.")
 
     @classmethod
     def of(cls, plan: Plan, manifest: str) -> PlanDocument:
@@ -89,6 +91,8 @@ class PlanDocument(Document):
             nodes_unknown=dict(plan.nodes_unknown),
             gates=tuple(GatePart.of(gate) for gate in plan.gates),
             findings=tuple(FindingPart.of(finding) for finding in plan.findings),
+            targets=plan.targets,
+            left_out=plan.left_out,
         )
 
 

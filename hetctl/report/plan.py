@@ -75,6 +75,12 @@ def _closing(plan: Plan, terminal: Terminal, next_command: str, *, prune: bool) 
         lines.append(
             terminal.red(f"{counted(len(plan.removals), 'removal')} left out: add --prune to execute")
         )
+    if plan.left_out:
+        lines.append(
+            terminal.yellow(
+                f"{counted(plan.left_out, 'more change')} left out: limited to {', '.join(plan.targets)}"
+            )
+        )
     quiet = all(change.action is Action.NONE for change in plan.changes)
     if quiet and not plan.gates and not plan.nodes_unknown:
         state = "is as declared" if plan.purpose is Purpose.APPLY else "has nothing left to remove"

@@ -200,6 +200,8 @@ class Plan:
         findings: As the provider found them.
         gates: As the provider found them.
         gangs: What the plan means for each placement it touches.
+        targets: What the plan was limited to; empty for nothing.
+        left_out: Pending changes that it does not hold for that reason.
     """
 
     cluster: str
@@ -212,6 +214,8 @@ class Plan:
     findings: tuple[Finding, ...] = ()
     gates: tuple[Gate, ...] = ()
     gangs: tuple[GangSummary, ...] = ()
+    targets: tuple[str, ...] = ()
+    left_out: int = 0
 
     @property
     def pending(self) -> tuple[Change, ...]:

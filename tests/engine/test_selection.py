@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from hetctl.engine.operations import diff
-from hetctl.engine.selection import narrowed
+import pytest
+
+from hetctl.engine.operations import ApplyOptions, apply, diff
+from hetctl.engine.selection import limited, narrowed
+from hetctl.errors import UsageError
 from hetctl.resources.base import Change
-from tests.engine.toy import cluster_of, toy
+from tests.engine.toy import Yes, cluster_of, toy
 
 CLUSTER = cluster_of(
     toy("build/main", "a"),
@@ -43,3 +46,43 @@ def test_what_has_no_part_in_it_is_not_spoken_of() -> None:
         assert [gang.placement for gang in plan.gangs] == ["chat"]
     finally:
         CLUSTER.world.unreachable.clear()
+
+
+@pytest.mark.parametrize(
+    ("targets", "kept"),
+    [
+        (["code"], {"server/code"}),
+        (["server/code@c"], {"server/code"}),
+        (["build/main", "code"], {"build/main", "server/code"}),
+        (["chat"], {"build/main", "build/main@b", "worker/chat", "server/chat"}),
+        ([], {"build/main", "build/main@b", "worker/chat", "server/chat", "server/code"}),
+    ],
+)
+def test_targets_are_placements_and_resources(targets: list[str], kept: set[str]) -> None:
+    plan = limited(diff(CLUSTER), targets).plan
+    assert {change.address for change in plan.changes} == kept
+    assert plan.left_out == 5 - len(kept)
+    assert plan.targets == tuple(sorted(targets))
+
+
+def test_a_target_has_to_be_there() -> None:
+    with pytest.raises(UsageError) as raised:
+        diff(CLUSTER, ["server/caht"])
+    assert "did you mean 'server/chat'?" in raised.value.fix
+
+
+def test_what_restarts_because_of_a_target_goes_with_it() -> None:
+    cluster = cluster_of(
+        toy("build/main", "a"), toy("server/chat", "a", gang="chat", depends_on=("build/main",))
+    )
+    apply(cluster, Yes(), ApplyOptions())
+    cluster.world.nodes["a"].store["build/main"] = {"value": "edited"}
+    cluster.restarts_with = {"server/chat": "build/main"}
+    addresses = {change.address for change in diff(cluster, ["build/main"]).plan.changes}
+    assert addresses == {"build/main", "server/chat"}
+
+
+def test_apply_executes_the_targets_only() -> None:
+    cluster = cluster_of(toy("server/chat", "a", gang="chat"), toy("server/code", "b", gang="code"))
+    apply(cluster, Yes(), ApplyOptions(targets=frozenset({"code"})))
+    assert cluster.world.made == ["server/code"]

@@ -203,6 +203,8 @@ class ToyCluster:
     answer: str = "hello"
     worries: tuple[Finding, ...] = ()
     extra_steps: tuple[Step, ...] = ()
+    restarts_with: Mapping[Address, Address] = field(default_factory=dict)
+    """Resources that restart when another one changes."""
     kinds: Mapping[str, ToyKind] = field(default_factory=lambda: {"toy": ToyKind()})
 
     @property
@@ -267,6 +269,13 @@ class ToyCluster:
         )
 
     def together(self, changes: Sequence[Change]) -> Sequence[Change]:
+        changing = {change.address for change in changes if change.action is Action.UPDATE}
+        changes = [
+            replace(change, action=Action.RESTART)
+            if change.action is Action.NONE and self.restarts_with.get(change.address) in changing
+            else change
+            for change in changes
+        ]
         culprits = {
             change.gang: change
             for change in changes
