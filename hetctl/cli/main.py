@@ -40,6 +40,7 @@ COMMANDS = {
     "switch": Entry("switch", "Run another member of a group."),
     "restart": Entry("restart", "Stop and start a placement."),
     "rollback": Entry("rollback", "Go back to a placement's previous generation."),
+    "graph": Entry("graph", "Show what depends on what, as text or as a picture."),
     "status": Entry("status", "Say how the placements are and where they answer."),
     "logs": Entry("logs", "Show the journals of a placement's processes."),
     "ask": Entry("ask", "Send one prompt to a placement."),

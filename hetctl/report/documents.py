@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
+from hetctl.engine.diagram import Diagram
 from hetctl.engine.inquiry import StatusResult
 from hetctl.engine.operations import ApplyResult
 from hetctl.engine.outcome import RunReport
@@ -27,6 +28,7 @@ from hetctl.report.parts import (
     PlacementPart,
     PlacementStatusPart,
     StepPart,
+    VertexPart,
 )
 from hetctl.resources.base import Step
 from hetctl.resources.provider import Plan
@@ -150,6 +152,23 @@ class StatusDocument(Document):
             placements=tuple(PlacementStatusPart.of(placement) for placement in status.placements),
             nodes_unknown={node: error.what for node, error in status.unknown.items()},
             exit_code=int(code),
+        )
+
+
+class GraphDocument(Document):
+    """What `graph` prints."""
+
+    title: str
+    vertices: tuple[VertexPart, ...]
+    edges: tuple[tuple[str, str], ...] = Field(description="(from, to): `from` depends on `to`.")
+
+    @classmethod
+    def of(cls, diagram: Diagram) -> GraphDocument:
+        """Return the document for a graph."""
+        return cls(
+            title=diagram.title,
+            vertices=tuple(VertexPart.of(vertex) for vertex in diagram.vertices),
+            edges=diagram.edges,
         )
 
 

@@ -7,6 +7,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
+from hetctl.engine.diagram import Vertex
 from hetctl.engine.outcome import StepOutcome
 from hetctl.errors import HetctlError, ManifestInvalid, Position
 from hetctl.resources.base import Change, Reason
@@ -327,3 +328,17 @@ class PlacementStatusPart(Part):
             members=tuple(MemberPart.of(member) for member in status.members),
             endpoint=None if status.endpoint is None else EndpointPart.of(status.endpoint),
         )
+
+
+class VertexPart(Part):
+    """A resource or a step in a graph."""
+
+    name: str
+    label: str
+    node: str
+    action: str = Field(description="What happens to it; empty for a step.")
+
+    @classmethod
+    def of(cls, vertex: Vertex) -> VertexPart:
+        """Return the part for a vertex."""
+        return cls(name=vertex.name, label=vertex.label, node=vertex.node, action=vertex.action)

@@ -23,11 +23,13 @@ class BuildKind:
 
     def compare(self, desired: Desired, observed: Observed) -> Change:
         """Return what it takes to have this build whole on the node."""
+        drift = _drift(observed)
+        # another build lies beside; only one that is mended where it lies takes the files from its processes
         return change_for(
             desired,
             observed,
-            drift=_drift(observed),
-            cost=Cost.MODEL_RELOAD,
+            drift=drift,
+            cost=Cost.MODEL_RELOAD if drift else Cost.NOTHING,
             rendered=("path", "key", "toolchain", "options", "summary", "number", "identity"),
             details=(str(desired.spec["summary"]),),
         )

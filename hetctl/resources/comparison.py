@@ -99,7 +99,7 @@ def _consequences(keys: Sequence[Path], desired: Desired) -> list[Path]:
     ][:1]
 
 
-TELLING_CONSEQUENCES = ("executable", "path", "model_path", "secret_files", "endpoints")
+TELLING_CONSEQUENCES = ("build", "executable", "path", "model_path", "secret_files", "endpoints")
 """What is rendered and says why, where nothing else does, best first."""
 
 

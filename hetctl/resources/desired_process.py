@@ -162,6 +162,7 @@ def worker_resource(
         spec={
             "placement": item.name,
             "build": decision.key,
+            "version": decision.identity["version"],
             "executable": executable,
             "arguments": command[1:],
             "listen": worker.listen,
@@ -186,6 +187,7 @@ def worker_resource(
         position=inputs.position(*where),
         explain={
             "build": inputs.position("builds", decision.name),
+            "version": inputs.position("builds", decision.name, "version"),
             "devices": inputs.position(*where, "devices"),
             **_variable_lines(inputs, item, worker.node, service.environment),
             "port": inputs.position(*where, "rpc", "port"),
@@ -331,6 +333,7 @@ def server_resource(
         spec={
             "placement": item.name,
             "build": decision.key,
+            "version": decision.identity["version"],
             "number": decision.number,
             "commit": decision.commit,
             "executable": order.executable,
@@ -427,6 +430,7 @@ def _explain(
     found["executable"] = inputs.position("nodes", item.head, "paths", "builds")
     found["model_path"] = inputs.position("nodes", item.head, "paths", "models")
     found["build"] = inputs.position("builds", decision.name)
+    found["version"] = inputs.position("builds", decision.name, "version")
     found["model_sha256"] = inputs.position("models", item.model)
     found |= {f"ready.{key}": inputs.position(*where, "ready", key) for key in ("prompt", "expect", "within")}
     return found

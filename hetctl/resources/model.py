@@ -29,7 +29,7 @@ class ModelKind:
             desired,
             observed,
             drift=drift,
-            cost=Cost.MODEL_RELOAD,
+            cost=Cost.MODEL_RELOAD if drift else Cost.NOTHING,
             rendered=("path", "directory"),
             details=(str(desired.spec["summary"]),),
         )

@@ -14,6 +14,9 @@ from hetctl.resources.watch import watch_drift
 from hetctl.transport.base import Json
 
 RENDERED = (
+    "build",
+    "number",
+    "commit",
     "unit_text",
     "executable",
     "arguments",

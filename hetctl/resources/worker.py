@@ -11,7 +11,7 @@ from hetctl.resources.obstacles import unless_in_the_way
 from hetctl.resources.process import process_drift, process_objects
 from hetctl.transport.base import Json
 
-RENDERED = ("unit_text", "executable", "arguments", "unit_path", "path", "protocol", "support_files")
+RENDERED = ("build", "unit_text", "executable", "arguments", "unit_path", "path", "protocol", "support_files")
 
 
 class WorkerKind:

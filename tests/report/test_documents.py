@@ -7,6 +7,7 @@ from typing import Any
 import jsonschema
 import pytest
 
+from hetctl.engine.diagram import plan_diagram
 from hetctl.engine.inquiry import status
 from hetctl.engine.operations import ApplyOptions, apply, diff
 from hetctl.errors import ExitCode, ManifestInvalid, OperationFailed, Position, Problem
@@ -16,6 +17,7 @@ from hetctl.report.documents import (
     Document,
     ErrorDocument,
     EventDocument,
+    GraphDocument,
     LogDocument,
     PlanDocument,
     StatusDocument,
@@ -63,6 +65,7 @@ def documents() -> dict[str, list[Document]]:
             ErrorDocument.of(OperationFailed("no", where="a"), ExitCode.APPLIED_IN_PART),
             ErrorDocument.of(ManifestInvalid((problem,)), ExitCode.MANIFEST_INVALID),
         ],
+        "graph": [GraphDocument.of(plan_diagram(diff(cluster).plan))],
         "answer": [AnswerDocument.of(Answer("hi", "m", 1, None, 0.5), "chat")],
         "log": [
             LogDocument.of(JournalSource("a", "server/chat", "u.service"), JournalLine(1.5, "x"), "chat")

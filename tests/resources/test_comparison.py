@@ -91,6 +91,8 @@ CASES: dict[str, tuple[tuple[str, str], str, str, str]] = {
     "rpcAddress": (
         ("bench: {", "bench: {rpcAddress: 10.1.0.7, "), LEFT, "listen 10.0.0.7 -> 10.1.0.7", "10.1.0.7",
     ),
+    "version": (("VERSION", "b11435"), CHAT, "version b11434 -> b11435", "b11435"),
+    "... for a worker": (("VERSION", "b11435"), LEFT, "version b11434 -> b11435", "b11435"),
     "state": (more("state: stopped"), LEFT, "state running -> stopped", "stopped"),
 }  # fmt: skip
 
@@ -100,7 +102,9 @@ def reasons(folder: Path, change: tuple[str, str]) -> Mapping[str, tuple[Reason,
     old = Den(folder, BASE)
     before = old.wanted
     new = replace(old.applied(), manifest=BASE.replace(*change))
-    assert new.manifest != BASE
+    if change[0] == "VERSION":
+        new = replace(new, version=change[1])
+    assert (new.manifest, new.version) != (BASE, old.version)
     found = {}
     for address, item in new.wanted.items():
         if address in before:
