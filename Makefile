@@ -15,8 +15,9 @@ ISOLATED := $(if $(filter 0,$(shell id -u)),-m tests.lab run python -m pytest,-m
 
 .PHONY: test lint unit lab faults bench format setup prepare clean
 
+# Two at a time: tests on hosts wait more than they compute. A module's tests share their hosts.
 test: lint prepare
-	$(PYTHON) $(ISOLATED) $(PYTEST_ARGS)
+	$(PYTHON) $(ISOLATED) --numprocesses 2 --dist loadfile $(PYTEST_ARGS)
 
 lint: setup
 	$(PYTHON) -m ruff check --quiet

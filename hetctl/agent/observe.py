@@ -43,11 +43,18 @@ def _listener(context: Context, item: State) -> State:
     return observe_listener(context, item)
 
 
+def _predecessor(context: Context, item: State) -> State:
+    from hetctl.agent.predecessor import observe_predecessor  # noqa: PLC0415 - as above
+
+    return observe_predecessor(context, item)
+
+
 LOOKS: dict[str, Callable[[Context, State], State]] = {
     "file": _file,
     "tree": _tree,
     "nft_table": _nft_table,
     "listener": _listener,
+    "predecessor": _predecessor,
 }
 
 

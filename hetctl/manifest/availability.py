@@ -112,9 +112,6 @@ RESERVED: Final = (
     Reserved("E920", (*_PLACEMENT, "mmproj"), "projector files are", _REMOVE),
     Reserved("E921", (*_PLACEMENT, "overrides"), "tensor overrides are", "use nCpuMoe, or remove it"),
     Reserved(
-        "E923", (*_PLACEMENT, "replaces"), "taking over from another unit is", "stop and disable it by hand"
-    ),
-    Reserved(
         "E925",
         (*_PLACEMENT, "splitMode"),
         "split modes row and tensor are",

@@ -1,6 +1,6 @@
 """A placement: one model served by one llama-server on a list of devices."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field, WithJsonSchema
 from pydantic_core import PydanticCustomError
@@ -20,6 +20,7 @@ from hetctl.manifest.section import (
 )
 from hetctl.manifest.values import (
     SIZE_PATTERN,
+    AbsolutePath,
     Alias,
     Count,
     Label,
@@ -138,9 +139,17 @@ class Upload(Section):
 
 
 class Replaces(Section):
-    """Consent to stop something that hetctl did not make."""
+    """Consent to stop something that hetctl did not make. Exactly one of unit, container and process.
 
-    unit: Text = key(..., "systemd unit to stop and disable at the switch.")
+    It is started again when this placement does not pass its proof at the switch, and when it is destroyed.
+    """
+
+    one_of: ClassVar[tuple[str, ...]] = ("unit", "container", "process")
+
+    unit: Text | None = key(None, "systemd unit to stop and disable at the switch.", shown="none")
+    container: Text | None = key(None, "Container of Docker or Podman, by name.", shown="none")
+    process: AbsolutePath | None = key(None, "Program whose processes end at the switch.", shown="none")
+    node: Name | None = key(None, "Node it is on.", shown="the server's node")
 
 
 class Override(Section):

@@ -135,6 +135,8 @@ def _placement(
     head = placement.server.node or (devices[0].node if devices else None)
     if placement.server.node is not None:
         head = find_host(draft, placement.server.node, (*path, "server", "node"))
+    if placement.replaces is not None and placement.replaces.node is not None:
+        find_host(draft, placement.replaces.node, (*path, "replaces", "node"))
     if len(draft.problems.found) > before or not (build and model and devices and head):
         return None
     node = _node(draft.cluster, head, draft.hosts[head])

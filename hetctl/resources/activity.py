@@ -17,6 +17,9 @@ from hetctl.rules import groups
 from hetctl.rules.finding import Finding
 from hetctl.transport.base import Json
 
+PROCESSES = frozenset({"worker", "server"})
+"""Kinds that are a process of a placement."""
+
 RUNNING = "running"
 STOPPED = "stopped"
 
@@ -138,7 +141,7 @@ def makes_way(inputs: Inputs, item: ResolvedPlacement, running: frozenset[str]) 
         sorted(
             mark.address
             for mark in inputs.marks()
-            if mark.gang in leaving and mark.kind in ("worker", "server") and runs(mark.spec)
+            if mark.gang in leaving and mark.kind in PROCESSES and runs(mark.spec)
         )
     )
 

@@ -84,6 +84,7 @@ class Desired:
         position: The manifest line that declares it.
         explain: For keys of `spec`, the manifest line each came from.
         secrets: Name to value: never stored, printed or compared in clear.
+        replaces: Kind and name of what may hold its place until it starts; None for nothing.
     """
 
     address: Address
@@ -95,6 +96,7 @@ class Desired:
     position: Position | None = None
     explain: Mapping[str, Position] = field(default_factory=dict)
     secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
+    replaces: tuple[str, str] | None = None
 
     @property
     def spec_hash(self) -> str:

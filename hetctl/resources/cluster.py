@@ -325,6 +325,7 @@ class ClusterProvider:
             workstation=self.workstation,
             model_sources=self.resolved.models,
             shared_paths=shared_paths,
+            declared=frozenset(self.placements) if plan.purpose is Purpose.APPLY else frozenset(),
             claimed=_claimed(plan),
             unclear=frozenset(node for node, reading in survey.readings.items() if reading.unclear),
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from hetctl.resources.activity import runs
+from hetctl.resources.activity import PROCESSES, runs
 from hetctl.resources.base import Action, Address, Change, Cost, Reason
 
 _UNTOUCHED = frozenset({Action.NONE, Action.RENAME})
@@ -51,7 +51,7 @@ def _unused(change: Change, used: set[Address]) -> Change:
 
 
 def _runs(change: Change) -> bool:
-    return change.desired is None or runs(change.desired.spec)
+    return change.kind in PROCESSES and (change.desired is None or runs(change.desired.spec))
 
 
 def restarted(changes: Sequence[Change], placement: str) -> list[Change]:

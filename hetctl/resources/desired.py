@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from hetctl.facts.node import NodeFacts
+from hetctl.manifest.placements import Replaces
 from hetctl.manifest.references import DeviceKind, ResolvedPlacement
 from hetctl.resources.activity import group_findings, in_state, makes_way, running_placements
 from hetctl.resources.arrangement import Inputs, listen_address, source_address, topologies
@@ -23,6 +24,7 @@ from hetctl.resources.desired_process import (
 from hetctl.resources.firewall import PortRule
 from hetctl.resources.identity import departed, record_entries
 from hetctl.resources.member import member_address
+from hetctl.resources.predecessor import named, predecessor_address, predecessor_spec
 from hetctl.resources.provider import DesiredState
 from hetctl.resources.topology import LOOPBACK, Topology
 from hetctl.resources.view import Endpoint
@@ -161,10 +163,31 @@ def _placement(
         server_resource(inputs, item, topology, binaries, firewalls.get(item.head)),
     ]
     first = makes_way(inputs, item, running)
+    if runs and item.placement.replaces is not None:
+        replaced = _predecessor(inputs, item, item.placement.replaces)
+        found.resources.append(replaced)
+        first = (*first, replaced.address)
+        processes = [
+            replace(each, replaces=named(item.placement.replaces)) if each.node == replaced.node else each
+            for each in processes
+        ]
     found.resources += [in_state(each, runs=runs, after=first) for each in processes]
     if runs:
         found.endpoints.append(_endpoint(inputs, item))
     found.findings += _findings(inputs, item, topology, binaries.decision)
+
+
+def _predecessor(inputs: Inputs, item: ResolvedPlacement, replaces: Replaces) -> Desired:
+    node = replaces.node or item.head
+    return Desired(
+        address=predecessor_address(item.name),
+        kind="predecessor",
+        node=node,
+        spec=predecessor_spec(inputs.cluster, item.name, replaces),
+        depends_on=(member_address(node),),
+        gang=item.name,
+        position=inputs.position("placements", item.name, "replaces"),
+    )
 
 
 def _endpoint(inputs: Inputs, item: ResolvedPlacement) -> Endpoint:

@@ -10,7 +10,7 @@ from typing import Any
 from hetctl.errors import DeadlineExceeded, HetctlError, OperationFailed
 from hetctl.manifest.references import DeviceKind, Resolved
 from hetctl.resources import layout, proof
-from hetctl.resources.activity import runs
+from hetctl.resources.activity import PROCESSES, runs
 from hetctl.resources.base import Desired
 from hetctl.resources.firewall import FAMILY
 from hetctl.resources.gang import api_of
@@ -27,7 +27,6 @@ from hetctl.resources.view import (
 from hetctl.resources.watch import RESTARTING
 from hetctl.transport.base import Json, Session
 
-PROCESSES = ("worker", "server")
 LIVENESS_DEADLINE = 30.0
 """Seconds one token may take before a placement counts as hung."""
 

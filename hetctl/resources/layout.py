@@ -90,6 +90,11 @@ def secret_path(cluster: str, placement: str, name: str) -> str:
     return f"{cluster_directory(cluster)}/secrets/{placement}.{name}"
 
 
+def predecessor_path(cluster: str, placement: str, what: str) -> str:
+    """Return the root-only file that says what a placement replaced and how that was."""
+    return f"{cluster_directory(cluster)}/replaced/{placement}.{content_hash(what)[:12]}.json"
+
+
 def credential_path(unit: str, name: str) -> str:
     """Return where the unit's own process finds a secret given by LoadCredential=."""
     return f"{CREDENTIALS_DIRECTORY}/{unit}/{name}"

@@ -42,10 +42,28 @@ def foreign_listener(desired: Desired, observed: Observed) -> Mapping[str, Any] 
     for state in observed.states:
         for owner in state.get("owners") or []:
             unit = str(owner.get("unit") or "")
-            if owner.get("port") == port and not unit.startswith(own) and unit != before:
+            ours = unit.startswith(own) or unit == before
+            if owner.get("port") == port and not ours and not _expected(owner, desired.replaces):
                 found: Mapping[str, Any] = owner
                 return found
     return None
+
+
+CONTAINER_PROGRAMS = frozenset({"docker-proxy", "conmon", "rootlessport", "pasta", "slirp4netns"})
+"""What holds the published ports of containers: Docker and Podman."""
+
+
+def _expected(owner: Mapping[str, Any], replaces: tuple[str, str] | None) -> bool:
+    """Return whether a listener is what the placement is to take the place of."""
+    unit, program = str(owner.get("unit") or ""), str(owner.get("exe") or "")
+    match replaces:
+        case ("unit", name):
+            return unit == name
+        case ("process", name):
+            return program == name
+        case ("container", _):  # which of them it is shows when it has stopped: a start on a held port fails
+            return unit.startswith(("docker-", "libpod-")) or program.rpartition("/")[2] in CONTAINER_PROGRAMS
+    return False
 
 
 def foreign_unit_file(desired: Desired, observed: Observed) -> str:

@@ -9,10 +9,19 @@ from hetctl.resources.build import BuildKind
 from hetctl.resources.firewall import FirewallKind
 from hetctl.resources.member import MemberKind
 from hetctl.resources.model import ModelKind
+from hetctl.resources.predecessor import PredecessorKind
 from hetctl.resources.server import ServerKind
 from hetctl.resources.worker import WorkerKind
 
 KINDS: Mapping[str, Kind] = {
     kind.name: kind
-    for kind in (MemberKind(), BuildKind(), ModelKind(), FirewallKind(), WorkerKind(), ServerKind())
+    for kind in (
+        MemberKind(),
+        BuildKind(),
+        ModelKind(),
+        FirewallKind(),
+        PredecessorKind(),
+        WorkerKind(),
+        ServerKind(),
+    )
 }

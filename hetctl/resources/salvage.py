@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 
 from hetctl.resources import layout
+from hetctl.resources.activity import PROCESSES
 from hetctl.resources.base import Address, Mark, digest
 from hetctl.resources.marks import UNFINISHED
 from hetctl.resources.reading import NodeReading
@@ -23,7 +24,6 @@ PATTERN = "pattern"
 """Key of a spec: what the names of those entries are like, as a regular expression for the whole name."""
 
 KEY_PATTERN = "[0-9a-f]{16}"
-PROCESSES = ("worker", "server")
 
 
 def salvaged(reading: NodeReading, cluster: str, directories: layout.NodePaths) -> NodeReading:

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from hetctl.resources import gang, packet_filter, takeover, work
+from hetctl.resources import gang, packet_filter, predecessor, takeover, work
+from hetctl.resources.activity import PROCESSES
 from hetctl.resources.base import Action, Change, Cost, Step, StepContext
 from hetctl.resources.switch import Switch, bind, name_of, switch_steps, switched_together
 from hetctl.resources.work import Work, wanted
@@ -27,11 +28,10 @@ REMOVE: Mapping[str, Callable[[Work, StepContext, Change], None]] = {
     "build": work.remove_build,
     "model": work.remove_model,
     "firewall": packet_filter.lower_filter,
+    "predecessor": predecessor.revive,
     "worker": gang.remove_member,
     "server": gang.remove_member,
 }
-
-PROCESSES = frozenset({"worker", "server"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,10 +106,23 @@ def expand(
         for change in renamed
     ]
     moving_processes = [change for change in [*made, *removed] if change.kind in PROCESSES]
+    retiring = [change for change in made if change.kind == "predecessor"]
     for members in switched_together(moving_processes):
         names = {change.gang for change in members}
         moving = [change for change in filters if wanted(change).spec["placement"] in names]
-        steps += switch_steps(shared, Switch(members, moving, prepared, recorded, bystanders))
+        leaving = [change for change in retiring if change.gang in names]
+        steps += switch_steps(shared, Switch(members, moving, leaving, prepared, recorded, bystanders))
+    steps += [
+        Step(
+            name=name_of("retire", change),
+            address=change.address,
+            node=change.node,
+            run=bind(predecessor.retire, shared, change),
+            needs=frozenset({recorded[change.node]}) if change.node in recorded else frozenset(),
+        )
+        for change in retiring
+        if change.gang not in {process.gang for process in moving_processes}
+    ]
     steps += _settlements(shared, made, steps)
     steps += _collections(shared, made, steps)
     steps += _removals(shared, removed, {step.name for step in steps}, gangs=list(gangs), chosen=chosen)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from hetctl.manifest.references import Resolved
-from hetctl.resources.activity import runs
+from hetctl.resources.activity import PROCESSES, runs
 from hetctl.resources.arrangement import ModelShape
 from hetctl.resources.base import Action, Change, Cost
 from hetctl.resources.card_table import card_rows, free_memory
@@ -49,7 +49,12 @@ def _summary(
     item = resolved.placements.get(name)
     cost = max((change.cost for change in members), key=_COSTS.index)
     action = _action(members)
-    own = [change for change in members if change.action not in (Action.NONE, Action.RESTART)]
+    own = [
+        change
+        for change in members
+        if change.action not in (Action.NONE, Action.RESTART)
+        and not (change.action is Action.CREATE and change.kind not in PROCESSES)
+    ]
     reasons = tuple(dict.fromkeys(reason for change in own for reason in change.reasons))
     restarting = action is Action.UPDATE and cost is not Cost.NOTHING
     seconds = None

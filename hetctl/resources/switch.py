@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from hetctl.resources import gang, packet_filter
+from hetctl.resources import gang, packet_filter, predecessor
 from hetctl.resources.activity import runs
 from hetctl.resources.base import Action, Change, Cost, Step, StepContext
 from hetctl.resources.work import Work, wanted
@@ -18,6 +18,7 @@ class Switch:
     Arguments:
         members: The changes of workers and servers.
         filters: The changes of packet filters that guard other ports afterwards.
+        predecessors: The changes of what they take the place of.
         prepared: For addresses of what processes stand on the step that makes it.
         recorded: For nodes the step that writes their record.
         bystanders: For the address of a worker a node that must not be able to reach it.
@@ -25,6 +26,7 @@ class Switch:
 
     members: Sequence[Change]
     filters: Sequence[Change]
+    predecessors: Sequence[Change]
     prepared: Mapping[str, str]
     recorded: Mapping[str, str]
     bystanders: Mapping[str, str]
@@ -101,6 +103,7 @@ def switch_steps(shared: Work, switch: Switch) -> list[Step]:
         for change in filters
         if packet_filter.turns(change)
     ]
+    steps += [_step(shared, "retire", change, predecessor.retire, before) for change in switch.predecessors]
     stopped |= frozenset(step.name for step in steps)
     up: set[str] = set()
     for change in starting:
@@ -127,7 +130,7 @@ def switch_steps(shared: Work, switch: Switch) -> list[Step]:
     started = frozenset(step.name for step in steps) | before
     steps += [_step(shared, "rest", change, gang.rest_member, started) for change in resting]
     steps += [_step(shared, "raise", change, packet_filter.raise_filter, started) for change in filters]
-    steps += _rescue(shared, members, filters, steps)
+    steps += _rescue(shared, switch, steps)
     return [*staging, *(replace(step, switch=str(members[0].gang)) for step in steps)]
 
 
@@ -155,17 +158,19 @@ def _bind_staging(shared: Work, changes: Sequence[Change]) -> Callable[[StepCont
     return run
 
 
-def _rescue(
-    shared: Work, members: Sequence[Change], filters: Sequence[Change], switch: Sequence[Step]
-) -> list[Step]:
+def _rescue(shared: Work, switch: Switch, steps: Sequence[Step]) -> list[Step]:
     """Return the step that takes a gang back when its switch failed; none when it only goes away."""
-    heads = [change for change in members if change.kind == "server" and change.action is not Action.REMOVE]
+    heads = [
+        change for change in switch.members if change.kind == "server" and change.action is not Action.REMOVE
+    ]
     if not heads:
         return []
     head = max(heads, key=lambda change: runs(wanted(change).spec))
 
     def run(context: StepContext) -> None:
-        gang.go_back(shared, context, members, filters)
+        gang.go_back(shared, context, switch.members, switch.filters)
+        for change in switch.predecessors:
+            predecessor.give_back(shared, context, change)
 
     return [
         Step(
@@ -174,8 +179,10 @@ def _rescue(
             node=head.node,
             run=run,
             interruptible=False,
-            also=frozenset(change.node for change in [*members, *filters]),
-            rescues=frozenset(step.name for step in switch),
+            also=frozenset(
+                change.node for change in [*switch.members, *switch.filters, *switch.predecessors]
+            ),
+            rescues=frozenset(step.name for step in steps),
         )
     ]
 

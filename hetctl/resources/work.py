@@ -39,6 +39,7 @@ class Work:
         model_sources: Model name to its file on the operator's machine.
         shared_paths: For each node the paths that marks of other resources refer to, with those marks.
         keep_models: True when destroying leaves the weights in place.
+        declared: The placements that stay.
         claimed: For each node the units of what is declared: no removal of something else touches them.
         unclear: Nodes on which other clusters have marks that cannot be read, and may share a build.
     """
@@ -48,6 +49,7 @@ class Work:
     model_sources: Mapping[str, Path]
     shared_paths: Mapping[str, Mapping[str, Sequence[Mark]]]
     keep_models: bool = False
+    declared: frozenset[str] = frozenset()
     claimed: Mapping[str, frozenset[str]] = field(default_factory=dict)
     unclear: frozenset[str] = frozenset()
 

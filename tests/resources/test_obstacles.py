@@ -81,3 +81,21 @@ def test_a_process_of_ours_is_no_stranger(tmp_path: Path) -> None:
     assert compare(tmp_path, "server/chat", {"listener": listener}).action is Action.CREATE
     other = {"owners": [{**OWNER, "port": 8080, "unit": "hetctl:lair:chat:server.service"}]}
     assert compare(tmp_path, "server/chat", {"listener": other}).action is Action.BLOCKED
+
+
+@pytest.mark.parametrize(
+    ("replaces", "owner"),
+    [
+        ("unit: old.service", {}),
+        ("process: /usr/bin/old", {"unit": "session-3.scope"}),
+        ("container: old", {"exe": "/usr/bin/docker-proxy", "unit": "docker.service"}),
+        ("container: old", {"exe": "/app/llama-server", "unit": "docker-0c1d.scope"}),
+    ],
+)
+def test_what_is_replaced_is_no_obstacle(tmp_path: Path, replaces: str, owner: Mapping[str, Any]) -> None:
+    manifest = MANIFEST.replace("{model: gemma", f"{{replaces: {{{replaces}}}, model: gemma")
+    item = Den(tmp_path, manifest).wanted["server/chat"]
+    states = ({"owners": [{**OWNER, "port": 8080, **owner}]},)
+    assert KINDS["server"].compare(item, Observed(None, states)).action is Action.CREATE
+    stranger = ({"owners": [{**OWNER, "port": 8080, "exe": "/bin/nc", "unit": "nc.service"}]},)
+    assert KINDS["server"].compare(item, Observed(None, stranger)).action is Action.BLOCKED
