@@ -26,6 +26,7 @@ from hetctl.resources.identity import departed, record_entries
 from hetctl.resources.member import member_address
 from hetctl.resources.predecessor import named, predecessor_address, predecessor_spec
 from hetctl.resources.provider import DesiredState
+from hetctl.resources.reading import NodeReading
 from hetctl.resources.topology import LOOPBACK, Topology
 from hetctl.resources.view import Endpoint
 from hetctl.rules import cards, readiness
@@ -241,6 +242,11 @@ def _findings(
     return found
 
 
+def _path(reading: NodeReading, item: Desired) -> str:
+    mark = reading.marks.get(item.address)
+    return str(mark.spec["path"]) if mark is not None else ""
+
+
 def _node_findings(inputs: Inputs, resources: Sequence[Desired]) -> list[Finding]:
     """Return what the nodes lack for the resources that should stand on them."""
     found: list[Finding] = []
@@ -249,7 +255,8 @@ def _node_findings(inputs: Inputs, resources: Sequence[Desired]) -> list[Finding
         where = inputs.position("nodes", node)
         if any(item.kind in ("worker", "server") for item in here):
             found += readiness.needs_systemd(node, reading.facts, where)
-        models = [item for item in here if item.kind == "model" and item.address not in reading.marks]
+        # an old file stays for going back, so a new one needs room beside it
+        models = [item for item in here if item.kind == "model" and _path(reading, item) != item.spec["path"]]
         if models:
             found += readiness.needs_room(
                 node,

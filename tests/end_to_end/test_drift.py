@@ -197,6 +197,19 @@ def test_a_changed_secret_is_seen_and_not_shown(cluster: Cluster) -> None:
     assert "blue" in answer(cluster.lab["head"].address, KEY).lower()
 
 
+def test_programs_of_that_name_in_the_path_are_nobody_s_worker(cluster: Cluster) -> None:
+    left = cluster.lab["left"]
+    names = [f"/usr/local/bin/{name}" for name in ("rpc-server", "ggml-rpc-server", "llama-server")]
+    for name in names:
+        left.exec(["sh", "-c", f"printf '#!/bin/sh\nexit 1\n' > {name}; chmod +x {name}"])
+    left.exec(["systemctl", "stop", WORKER])
+    cluster.workplace.apply()
+    assert "blue" in answer(cluster.lab["head"].address, KEY).lower()
+    process = left.exec(["systemctl", "show", "--property=MainPID", "--value", WORKER]).stdout.strip()
+    assert left.exec(["readlink", f"/proc/{process}/exe"]).stdout.startswith("/var/lib/hetctl/builds/")
+    left.exec(["rm", *names])
+
+
 def test_what_is_not_ours_is_never_touched(cluster: Cluster) -> None:
     left = cluster.lab["left"]
     left.exec(["sh", "-c", "echo '[Service]' > /etc/systemd/system/hetctl-mine.service"])

@@ -240,6 +240,18 @@ def test_a_model_that_is_there_needs_no_room(den: Den) -> None:
     assert "DISK_TOO_SMALL" not in replace(den.applied(), facts=full).codes()
 
 
+def test_another_model_needs_room_beside_the_one_that_is_there(den: Den) -> None:
+    full = {"atlas": {"disks": {"/var/lib/hetctl/models": {"total": 10**12, "free": 10**9}}}}
+    there = den.applied()
+    older = [
+        replace(mark, spec={**mark.spec, "path": "/var/lib/hetctl/models/den/gemma-00/gemma.gguf"})
+        if mark.kind == "model"
+        else mark
+        for mark in there.marks
+    ]
+    assert "DISK_TOO_SMALL" in replace(there, marks=older, facts=full).codes()
+
+
 def test_no_compiler_anywhere(den: Den) -> None:
     bare = without("g++", "cmake")
     nodes = dict.fromkeys(("atlas", "bench", "attic"), bare)
