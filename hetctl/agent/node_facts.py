@@ -5,6 +5,7 @@ from __future__ import annotations
 import grp
 import os
 import platform
+import stat
 import subprocess
 import time
 from typing import TYPE_CHECKING, Any
@@ -81,7 +82,22 @@ def _disk(context: Context, path: str) -> dict[str, Any]:
     while not os.path.exists(place) and place not in ("", "/"):
         place = os.path.dirname(place)
     status = os.statvfs(place or "/")
-    return {"total": status.f_blocks * status.f_frsize, "free": status.f_bavail * status.f_frsize}
+    return {
+        "total": status.f_blocks * status.f_frsize,
+        "free": status.f_bavail * status.f_frsize,
+        "closed": _closed(context, place),
+        "noexec": bool(status.f_flag & os.ST_NOEXEC),
+    }
+
+
+def _closed(context: Context, place: str) -> str:
+    """Return the outermost directory on the way to a place that other users may not pass; empty for none."""
+    closed = ""
+    while len(place) > len(context.root):
+        if os.path.isdir(place) and not os.stat(place).st_mode & stat.S_IXOTH:
+            closed = context.node_path(place)
+        place = os.path.dirname(place) if place != "/" else ""
+    return closed
 
 
 def _tools(context: Context) -> dict[str, Any]:

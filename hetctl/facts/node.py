@@ -62,10 +62,19 @@ class Tool:
 
 @dataclass(frozen=True, slots=True)
 class Disk:
-    """Room on the file system that holds a path, in bytes."""
+    """The file system that holds a path, and the way there.
+
+    Arguments:
+        total: Its size in bytes.
+        free: Bytes that may be written.
+        closed: A directory on the way that other users than its owner may not pass; empty for none.
+        noexec: No program may be run from it.
+    """
 
     total: int
     free: int
+    closed: str = ""
+    noexec: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +160,12 @@ def parse_node_facts(raw: Mapping[str, Any]) -> NodeFacts:
             if tool and tool.get("path")
         },
         disks={
-            path: Disk(int(disk["total"]), int(disk["free"]))
+            path: Disk(
+                int(disk["total"]),
+                int(disk["free"]),
+                closed=str(disk.get("closed") or ""),
+                noexec=bool(disk.get("noexec")),
+            )
             for path, disk in (raw.get("disks") or {}).items()
             if disk
         },

@@ -45,6 +45,38 @@ def needs_packet_filter(node: str, facts: NodeFacts, position: Position | None) 
     ]
 
 
+def needs_access(
+    node: str, facts: NodeFacts, *, path: str, programs: bool, position: Position | None
+) -> list[Finding]:
+    """Return a finding when llama.cpp's services could not use what lies in a directory.
+
+    They run as users of their own, so every directory on the way has to let others pass.
+
+    Arguments:
+        node: Where.
+        facts: Of the node; a path that was not asked about gives no finding.
+        path: The directory.
+        programs: It holds what is run.
+        position: The manifest line that chooses it.
+    """
+    disk = facts.disks.get(path)
+    if disk is None:
+        return []
+    if disk.closed:
+        what, fix = f"services cannot reach {path}: {disk.closed} is closed to others", "chmod o+x"
+        fix = f"{fix} {disk.closed}, or set `paths` of the node to another directory"
+    elif programs and disk.noexec:
+        what = f"no program may be run from {path}: its file system is mounted noexec"
+        fix = "mount it with exec, or set `paths` of the node to another directory"
+    else:
+        return []
+    return [
+        Finding(
+            code="PATH_CLOSED", severity=Severity.ERROR, where=node, what=what, fix=fix, position=position
+        )
+    ]
+
+
 def needs_room(
     node: str, facts: NodeFacts, *, path: str, wanted: int, what: str, position: Position | None
 ) -> list[Finding]:

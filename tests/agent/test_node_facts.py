@@ -96,3 +96,14 @@ def test_memory_is_in_bytes() -> None:
     assert parse_memory("MemTotal:       1000 kB\nMemAvailable:    900 kB\nHugePages_Total: 0\n") == {
         "total": 1_024_000, "available": 921_600,
     }  # fmt: skip
+
+
+def test_a_directory_that_others_may_not_pass_is_named(node: Node) -> None:
+    node.path("/data/private/models").mkdir(parents=True)
+    node.path("/data").chmod(0o755)
+    node.path("/data/private").chmod(0o700)
+    asked = {"paths": ["/data/private/models/den", "/data/new"]}
+    disks = node("facts", asked)["disks"]
+    assert disks["/data/private/models/den"]["closed"] == "/data/private"
+    assert disks["/data/new"]["closed"] == ""
+    assert disks["/data/new"]["noexec"] is False

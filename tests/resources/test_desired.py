@@ -220,6 +220,16 @@ ERRORS: list[tuple[str, str, dict[str, Mapping[str, Any]]]] = [
         "atlas",
         {"atlas": {"disks": {"/var/lib/hetctl/models": {"total": 2**40, "free": 2**30}}}},
     ),
+    (
+        "PATH_CLOSED",
+        "atlas",
+        {"atlas": {"disks": {"/var/lib/hetctl/models": {"total": 2**40, "free": 2**40, "closed": "/data"}}}},
+    ),
+    (
+        "PATH_CLOSED",
+        "attic",
+        {"attic": {"disks": {"/var/lib/hetctl/builds": {"total": 2**40, "free": 2**40, "noexec": True}}}},
+    ),
     ("GLIBC_TOO_OLD", "attic", {"attic": {"glibc": "2.31"}}),
     ("BUILD_ARCHITECTURE", "attic", {"attic": {"architecture": "aarch64"}}),
 ]

@@ -15,6 +15,9 @@ from hetctl.manifest.wording import listed, named, quoted
 _HOST_NAME: Final = re.compile(
     r"(?=.{1,253}\Z)[A-Za-z0-9_]([A-Za-z0-9_-]*[A-Za-z0-9_])?(\.[A-Za-z0-9_-]+)*\.?"
 )
+HIDDEN: Final = ("/home", "/root", "/run/user", "/tmp", "/var/tmp")  # noqa: S108 - named to be refused
+"""What ProtectHome= and PrivateTmp= of systemd take from a service."""
+
 LOCAL_BUILD: Final = "local"
 """What `builds.X.on` calls the machine that hetctl runs on, so no node may have this name."""
 
@@ -31,10 +34,24 @@ def check_hosts(draft: Draft) -> None:
         if name == LOCAL_BUILD:
             draft.problems.add("E227", "a node cannot be called 'local'", path, hint="rename it", key=True)
         _check_addresses(draft, path, host)
+        _check_paths(draft, path, host)
         _check_device_names(draft, path, host)
         if isinstance(host, Node):
             _check_cards(draft, path, host)
         _check_twin(draft, path, host, seen)
+
+
+def _check_paths(draft: Draft, path: KeyPath, host: Host) -> None:
+    """Check that services can see what they run from: their sandbox hides the homes and /tmp."""
+    for key, place in (("builds", host.paths.builds), ("models", host.paths.models)):
+        hidden = next((top for top in HIDDEN if place == top or place.startswith(f"{top}/")), None)
+        if hidden is not None:
+            draft.problems.add(
+                "E235",
+                f"services cannot see {hidden}, so {key} cannot lie in {quoted(place)}",
+                (*path, "paths", key),
+                hint="use a directory elsewhere, such as /srv",
+            )
 
 
 def check_address(draft: Draft, text: str, path: KeyPath, what: str) -> bool:

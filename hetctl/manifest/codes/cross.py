@@ -235,6 +235,15 @@ CODES: Final[dict[str, Code]] = {
         example="",
         fix="Put the file there, or correct its name.",
     ),
+    "E235": Code(
+        title="directory that services cannot see",
+        meaning=(
+            "llama.cpp runs without access to /home, /root, /run/user and the machine's /tmp, so its builds"
+            " and models cannot lie there."
+        ),
+        example="nodes: {bench: {paths: {models: /home/ops/models}}}\n",
+        fix="Use a directory elsewhere, such as /srv/models or /data.",
+    ),
     "E240": Code(
         title="old name that is not free",
         meaning=(
