@@ -255,12 +255,11 @@ def _node_findings(inputs: Inputs, resources: Sequence[Desired]) -> list[Finding
         where = inputs.position("nodes", node)
         if any(item.kind in ("worker", "server") for item in here):
             found += readiness.needs_systemd(node, reading.facts, where)
-        for kind, path in (("build", inputs.paths(node).builds), ("model", inputs.paths(node).models)):
-            if any(item.kind == kind for item in here):
-                line = inputs.position("nodes", node, "paths", f"{kind}s")
-                found += readiness.needs_access(
-                    node, reading.facts, path=path, programs=kind == "build", position=line
-                )
+        for kind in {item.kind for item in here} & {"build", "model"}:
+            paths, line = inputs.paths(node), inputs.position("nodes", node, "paths", f"{kind}s")
+            programs = kind == "build"
+            path = paths.builds if programs else paths.models
+            found += readiness.needs_access(node, reading.facts, path=path, programs=programs, position=line)
         # an old file stays for going back, so a new one needs room beside it
         models = [item for item in here if item.kind == "model" and _path(reading, item) != item.spec["path"]]
         if models:
