@@ -255,7 +255,7 @@ def _node_findings(inputs: Inputs, resources: Sequence[Desired]) -> list[Finding
         where = inputs.position("nodes", node)
         if any(item.kind in ("worker", "server") for item in here):
             found += readiness.needs_systemd(node, reading.facts, where)
-        for kind in {item.kind for item in here} & {"build", "model"}:
+        for kind in sorted({item.kind for item in here} & {"build", "model"}):
             paths, line = inputs.paths(node), inputs.position("nodes", node, "paths", f"{kind}s")
             programs = kind == "build"
             path = paths.builds if programs else paths.models
