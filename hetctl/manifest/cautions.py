@@ -8,9 +8,12 @@ from pathlib import Path
 
 from hetctl.errors import Problem
 from hetctl.manifest.problem_list import arranged
-from hetctl.manifest.references import HEAD_CPU, Resolved, ResolvedPlacement
+from hetctl.manifest.references import HEAD_CPU, DeviceKind, Resolved, ResolvedPlacement
 from hetctl.manifest.source import KeyPath
 from hetctl.manifest.wording import named, quoted
+
+GGUF = b"GGUF"
+"""How every file of the format begins (ggml/include/gguf.h)."""
 
 _LONGEST_PATH = 300
 """Characters of a path that are shown; a shortened one helps nobody."""
@@ -19,11 +22,13 @@ _LONGEST_PATH = 300
 def cautions(resolved: Resolved) -> tuple[Problem, ...]:
     """Return warnings about a cluster, in file order.
 
-    Looks at files of the operator's machine (whether they are there), at nothing else.
+    Looks at files of the operator's machine, whether they are there and how models begin, at nothing else.
     """
     found = [*_missing_files(resolved)]
+    found += _other_formats(resolved)
     for placement in resolved.placements.values():
         found += _exposure(resolved, placement)
+        found += _cards(resolved, placement)
     return arranged(found, resolved.cluster.source.digests)
 
 
@@ -43,6 +48,33 @@ def _missing_files(resolved: Resolved) -> Iterator[Problem]:
         if not _is_file(file):
             message = f"there is no file {quoted(str(file), longest=_LONGEST_PATH)} that can be read"
             yield source.problem("W301", message, where, hint="apply will need it")
+
+
+def _other_formats(resolved: Resolved) -> Iterator[Problem]:
+    for name, path in resolved.models.items():
+        try:
+            with path.open("rb") as file:
+                begins = file.read(len(GGUF))
+        except OSError:  # _missing_files says so
+            continue
+        if begins != GGUF:
+            message = f"{quoted(path.name)} is not a GGUF file"
+            yield resolved.cluster.source.problem(
+                "W306", message, ("models", name, "source"), hint="no server can load it"
+            )
+
+
+def _cards(resolved: Resolved, placement: ResolvedPlacement) -> Iterator[Problem]:
+    cards = [device for device in placement.devices if device.kind is DeviceKind.GPU]
+    if not cards:
+        return
+    path: KeyPath = ("placements", placement.name)
+    if placement.placement.devices != "auto":
+        path = (*path, "devices", placement.placement.devices.index(cards[0].text))
+    yield resolved.cluster.source.problem(
+        "W305", f"no build can drive the card {quoted(cards[0].text)} yet", path,
+        key=path[-1] == placement.name, hint="apply refuses it; use CPU workers for now",
+    )  # fmt: skip
 
 
 def _is_file(path: Path) -> bool:

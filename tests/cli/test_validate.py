@@ -29,9 +29,11 @@ def _run(*arguments: str) -> tuple[int, str, str]:
 def manifest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     for name in ("llama.cpp.tar.gz", "gemma.gguf"):
-        (tmp_path / name).touch()
+        (tmp_path / name).write_bytes(b"GGUF")
     file = tmp_path / "cluster.yaml"
-    file.write_text(EXAMPLE_BASE.replace("bench/left]", "bench/left], server: {listen: [127.0.0.1]}"))
+    file.write_text(
+        EXAMPLE_BASE.replace("atlas/fast, bench/left]", "bench/left], server: {listen: [127.0.0.1]}")
+    )
     return file
 
 

@@ -4,8 +4,10 @@ import pytest
 
 from hetctl.errors import ManifestInvalid, Problem
 from hetctl.manifest import load, load_text
+from hetctl.manifest.cautions import cautions
 from hetctl.manifest.codes import EXAMPLE_BASE
 from hetctl.manifest.problem_list import PROBLEMS_LIMIT
+from hetctl.manifest.references import resolve
 
 HEAD = "apiVersion: hetctl/v1\nkind: Cluster\n"
 
@@ -25,6 +27,8 @@ def test_ten_lines_are_a_manifest() -> None:
     lines = [line for line in example.read_text().splitlines() if line and not line.startswith("#")]
     assert len(lines) <= 10
     assert load([example]).placements["chat"].context == 8192
+    # nothing to warn of but that its files are not here
+    assert {caution.code for caution in cautions(resolve(load([example])))} == {"W301"}
 
 
 def test_the_other_examples() -> None:

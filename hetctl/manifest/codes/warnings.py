@@ -34,4 +34,19 @@ CODES: Final[dict[str, Code]] = {
         example="",
         fix="Use one of the two.",
     ),
+    "W305": Code(
+        title="card that nothing drives yet",
+        meaning=(
+            "hetctl compiles llama.cpp for processors only so far. A placement on a card parses and is"
+            " checked, and `apply` refuses it (BACKEND_MISSING) before it changes anything."
+        ),
+        example="",
+        fix="Use CPU workers for now.",
+    ),
+    "W306": Code(
+        title="not a GGUF file",
+        meaning="The model's file does not begin as files of the format GGUF do, so no server can load it.",
+        example="",
+        fix="Name a GGUF file; llama.cpp's convert_hf_to_gguf.py makes one of other formats.",
+    ),
 }
