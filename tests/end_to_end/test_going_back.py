@@ -59,7 +59,8 @@ def cluster(
     return made
 
 
-INVOCATION = ["systemctl", "show", "--property=InvocationID", "--value", "hetctl:den:chat:server.service"]
+SERVER = "hetctl:den:chat:server.service"
+INVOCATION = ["systemctl", "show", "--property=InvocationID", "--value", SERVER]
 
 BROKEN = {
     "a server that does not start": {"args": '["--no-such-flag"]', "context": "1024"},
@@ -84,6 +85,27 @@ def test_what_came_back_is_what_was_there(cluster: Cluster) -> None:
     cluster.declare()
     cluster.workplace.expect(0, "diff")
     cluster.workplace.expect(0, "status")
+
+
+def test_when_going_back_fails_too_everything_stops_and_both_are_told(cluster: Cluster) -> None:
+    head = cluster.lab["head"]
+    programs = "/var/lib/hetctl/builds/*/llama-server"
+    watch = (
+        f'while [ "$(systemctl is-active {SERVER})" != inactive ]; do sleep 0.05; done; chmod 644 {programs}'
+    )
+    cluster.declare(context="1024", args='["--no-such-flag"]')
+    head.exec(["systemd-run", "--collect", "--quiet", "sh", "-c", watch])
+    failed = cluster.workplace.apply(4)
+    assert "start server/chat" in failed.stdout
+    assert "go back server/chat" in failed.stdout
+    for host in cluster.lab:
+        lines = host.exec(["systemctl", "list-units", "--plain", "--no-legend", "--state=active,activating"])
+        assert ":server.service" not in lines.stdout
+        assert ":worker" not in lines.stdout
+    head.exec(["sh", "-c", f"chmod 755 {programs}"])
+    cluster.declare()
+    cluster.workplace.apply()
+    assert cluster.answers()
 
 
 @pytest.mark.parametrize("host", ["head", "left"])
