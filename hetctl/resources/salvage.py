@@ -106,10 +106,15 @@ def _mark(
         spec=spec,
         spec_hash=digest(spec),
         generation=0,
-        depends_on=tuple(sorted(set(below) - {address})) if kind != "member" else (),
+        depends_on=tuple(sorted(other for other in below if process or _stands_under(other, kind))),
         gang=name if process else None,
         facts={"state": UNFINISHED},
     )
+
+
+def _stands_under(address: Address, kind: str) -> bool:
+    """Return whether what no process runs in stands on an address: all of it on the node's record."""
+    return kind != "member" and address.startswith("member/")
 
 
 def _literal(name: str) -> str:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from hetctl.engine.graph import dependency_order
 from hetctl.resources import layout
 from hetctl.resources.base import Mark
 from hetctl.resources.reading import NodeReading
@@ -58,6 +59,17 @@ def test_units_tables_and_files_are_known_by_name(marks: dict[str, Mark], addres
     # what it stood on goes after it, and it is known by its address alone
     here = {other for other, mark in marks.items() if mark.node == intact.node}
     assert {each for each in intact.depends_on if each in here} <= set(made.depends_on)
+
+
+def test_everything_damaged_is_removed_in_an_order_that_there_is(marks: dict[str, Mark]) -> None:
+    every = [address for address, mark in marks.items() if mark.node == "bench"]
+    found = salvaged(reading(marks, "bench", *every), "den", PATHS).marks
+    needs = {address: [each for each in mark.depends_on if each in found] for address, mark in found.items()}
+    order = dependency_order(list(found), needs)
+    assert [address.partition("/")[0] for address in order] in (
+        ["member", "build", "firewall", "worker"],
+        ["member", "firewall", "build", "worker"],
+    )
 
 
 @pytest.mark.parametrize(
