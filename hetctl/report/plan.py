@@ -164,6 +164,8 @@ def _verb(change: Change) -> str:
     match change.action:
         case Action.CREATE:
             return "new"
+        case Action.UPDATE if change.word:
+            return change.word
         case Action.UPDATE:
             if change.cost in RESTARTS:
                 return "restart"

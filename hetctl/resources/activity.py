@@ -11,7 +11,7 @@ from dataclasses import replace
 from hetctl.errors import UsageError
 from hetctl.manifest.references import Resolved, ResolvedPlacement
 from hetctl.resources.arrangement import Inputs
-from hetctl.resources.base import Cost, Desired, Mark
+from hetctl.resources.base import Action, Change, Cost, Desired, Mark
 from hetctl.resources.provider import Verb
 from hetctl.rules import groups
 from hetctl.rules.finding import Finding
@@ -77,6 +77,16 @@ def cost_of(desired: Desired, mark: Mark | None, otherwise: Cost) -> Cost:
     if runs(desired.spec):
         return otherwise
     return Cost.SERVICE_RESTART if mark is not None and runs(mark.spec) else Cost.NOTHING
+
+
+def word_of(change: Change) -> Change:
+    """Return the change of a worker or server with the word for it when it starts or stops."""
+    desired, mark = change.desired, change.mark
+    if change.action is not Action.UPDATE or desired is None or mark is None:
+        return change
+    if runs(desired.spec) == runs(mark.spec):
+        return change
+    return replace(change, word="start" if runs(desired.spec) else "stop")
 
 
 def running_placements(inputs: Inputs) -> frozenset[str]:

@@ -154,6 +154,8 @@ class Change:
     cost: Cost = Cost.NOTHING
     details: tuple[str, ...] = ()
     """What a person wants to see of it, such as `-c 32768 -> 65536 (2 slots x 32768)`."""
+    word: str = ""
+    """What people call it where the action says too little: `stop`, `start`."""
     fix: str = ""
     """For BLOCKED: the command that clears the way."""
     gang: str | None = None

@@ -86,10 +86,43 @@ def spec_reasons(mark: Mark, desired: Desired, *, rendered: frozenset[str]) -> l
     telling = [key for key in keys if key[0] not in rendered] or _consequences(keys, desired)
     if not telling:
         return [Reason("rendered differently by this version of hetctl")]
+    return [*_whole(mark.spec, desired), *_each(old, new, telling, desired)]
+
+
+def _whole(old: Mapping[str, Json], desired: Desired) -> list[Reason]:
+    """Return the nodes that a record gained or lost, each in a few words."""
+    reasons = []
+    for key, gained, lost in (
+        ("nodes", "joins", "is not declared any more"),
+        ("leaving", "leaves", "has left"),
+    ):
+        before, after = old.get(key) or {}, desired.spec.get(key) or {}
+        reasons += [
+            Reason(f"{node} {gained}", where(desired, (key, node))) for node in after.keys() - before.keys()
+        ]
+        reasons += [Reason(f"{node} {lost}", desired.position) for node in before.keys() - after.keys()]
+    return sorted(reasons, key=lambda reason: reason.text)
+
+
+def _each(
+    old: Mapping[Path, Json], new: Mapping[Path, Json], keys: Sequence[Path], desired: Desired
+) -> list[Reason]:
+    """Return what became of each value, those of nodes that a record gained or lost excepted."""
+    members = [(path[0], path[1]) for path in (*old, *new) if path[0] in NODE_MAPS and len(path) > 1]
+    both = {
+        member
+        for member in members
+        if any(path[:2] == member for path in old) and any(path[:2] == member for path in new)
+    }
     return [
         Reason(f"{label(key)} {show(old.get(key))} -> {show(new.get(key))}", where(desired, key))
-        for key in telling
+        for key in keys
+        if key[0] not in NODE_MAPS or key[:2] in both
     ]
+
+
+NODE_MAPS = ("nodes", "leaving")
+"""Keys of a member record that hold nodes by name."""
 
 
 def _consequences(keys: Sequence[Path], desired: Desired) -> list[Path]:

@@ -40,6 +40,7 @@ class MemberState:
     Arguments:
         address: Its resource address.
         marked: False when it was never applied there.
+        stopped: It was stopped with hetctl.
         unit: systemd's view of it; empty for a packet filter.
         failure: What is wrong with it apart from that; empty when nothing is or it was not asked.
         watched: When and why its watch restarted the server last; empty when it did not.
@@ -48,6 +49,7 @@ class MemberState:
     address: str
     marked: bool
     unit: Mapping[str, Json]
+    stopped: bool = False
     failure: str = ""
     watched: str = ""
 
@@ -79,7 +81,10 @@ def status_part(
                 failure = _liveness(session, mark.spec)
             if int(state.get("restarts") or 0):
                 watched = _last_intervention(session, mark.spec)
-        found[item.address] = MemberState(item.address, mark is not None, state, failure, watched)
+        stopped = mark is not None and not runs(mark.spec)
+        found[item.address] = MemberState(
+            item.address, mark is not None, state, stopped=stopped, failure=failure, watched=watched
+        )
     return found
 
 
@@ -141,7 +146,7 @@ def placement_status(
                 detail=detail,
                 members=members,
                 endpoint=endpoints.get(name),
-                fix="" if health.healthy else f"hetctl diff {manifest}",
+                fix=_next_command(name, health, detail, manifest),
             )
         )
     return tuple(result)
@@ -156,8 +161,10 @@ def _member(item: Desired, survey: Survey, parts: Mapping[str, Mapping[str, Memb
     active, unit = state.unit.get("active"), state.unit
     if not state.marked:
         return MemberStatus(item.address, item.node, Health.ABSENT, "never applied")
-    if not runs(item.spec) and active in ("inactive", "failed"):
+    if active in ("inactive", "failed") and not runs(item.spec):
         return MemberStatus(item.address, item.node, Health.STOPPED, "stopped, as declared")
+    if active in ("inactive", "failed") and state.stopped:
+        return MemberStatus(item.address, item.node, Health.FAILED, BY_HAND)
     restarts = int(unit.get("restarts") or 0)
     detail = f"{unit.get('active')} ({unit.get('sub')}), process {unit.get('main_pid') or '-'}"
     detail += f", {restarts} restarts" if restarts else ""
@@ -167,6 +174,15 @@ def _member(item: Desired, survey: Survey, parts: Mapping[str, Mapping[str, Memb
     if active == "activating":
         return MemberStatus(item.address, item.node, Health.STARTING, detail)
     return MemberStatus(item.address, item.node, Health.FAILED, state.failure or detail)
+
+
+BY_HAND = "stopped by hand, and declared running"
+
+
+def _next_command(placement: str, health: Health, detail: str, manifest: str) -> str:
+    if health.healthy:
+        return ""
+    return f"hetctl start {placement}" if detail.endswith(BY_HAND) else f"hetctl diff {manifest}"
 
 
 _WORST_FIRST = (Health.FAILED, Health.UNKNOWN, Health.ABSENT, Health.STARTING, Health.STOPPED, Health.READY)

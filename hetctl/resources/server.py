@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from hetctl.resources import marks
-from hetctl.resources.activity import cost_of
+from hetctl.resources.activity import cost_of, word_of
 from hetctl.resources.base import Change, Cost, Desired, Mark, Observed, Reason, changed_keys
 from hetctl.resources.comparison import change_for, removal
 from hetctl.resources.obstacles import unless_in_the_way
@@ -61,7 +61,7 @@ class ServerKind:
             rendered=RENDERED,
             details=(f"-c {total} ({settings['slots']} slots x {settings['context']})",),
         )
-        return unless_in_the_way(change, desired, observed)
+        return unless_in_the_way(word_of(change), desired, observed)
 
     def remove(self, mark: Mark, observed: Observed) -> Change:
         """Return the removal of the service."""

@@ -34,7 +34,8 @@ class Switch:
 
 def name_of(verb: str, change: Change) -> str:
     """Return a step's name; the node is in it because one address may stand on two nodes while it moves."""
-    suffix = "" if change.address.endswith(f"@{change.node}") else f" on {change.node}"
+    told = f"{change.address}.".partition("@")[2].startswith(f"{change.node}.")
+    suffix = "" if told else f" on {change.node}"
     return f"{verb} {change.address}{suffix}"
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from hetctl.resources.activity import cost_of
+from hetctl.resources.activity import cost_of, word_of
 from hetctl.resources.base import Change, Cost, Desired, Mark, Observed
 from hetctl.resources.comparison import change_for, removal
 from hetctl.resources.obstacles import unless_in_the_way
@@ -36,7 +36,7 @@ class WorkerKind:
                 f"{desired.spec['listen']}:{desired.spec['port']}  {', '.join(desired.spec['devices'])}",
             ),
         )
-        return unless_in_the_way(change, desired, observed)
+        return unless_in_the_way(word_of(change), desired, observed)
 
     def remove(self, mark: Mark, observed: Observed) -> Change:
         """Return the removal of the service."""

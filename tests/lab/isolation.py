@@ -96,7 +96,7 @@ def inside(command: Sequence[str]) -> int:
         child = subprocess.Popen(list(command))
         status = _reap_until_end_of(child.pid)
         kill_group(own_group())
-    if not _other_runs():
+    if int(inotify) >= _USUAL_INOTIFY or not _other_runs():
         _INOTIFY.write_text(inotify)
     return status
 

@@ -18,6 +18,7 @@ nodes:
   atlas: {address: 10.0.0.5}
   bench: {address: 10.0.0.7, cpuWorkers: {left: {threads: 4}}}
   attic: {address: 10.0.0.8, cpuWorkers: {pool: {threads: 2}}}
+  loft: {address: 10.0.0.6}
 placements:
   chat: {model: gemma, devices: [bench/left, attic/pool], server: {node: atlas}}
 """
@@ -87,6 +88,12 @@ CASES: dict[str, tuple[tuple[str, str], str, str, str]] = {
     "address of a node": (
         ("10.0.0.7", "10.0.0.9"), "member/atlas",
         "address of bench 10.0.0.7 -> 10.0.0.9", "{address: 10.0.0.9",
+    ),
+    "a node that joins": (
+        ("placements:", "  nook: {address: 10.0.0.9}\nplacements:"), "member/atlas", "nook joins", "{address",
+    ),
+    "a node that goes": (
+        ("  loft: {address: 10.0.0.6}\n", ""), "member/atlas", "loft is not declared any more", "{address",
     ),
     "rpcAddress": (
         ("bench: {", "bench: {rpcAddress: 10.1.0.7, "), LEFT, "listen 10.0.0.7 -> 10.1.0.7", "10.1.0.7",
