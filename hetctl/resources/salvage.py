@@ -7,7 +7,7 @@ the cluster whose mark is gone altogether is known by its unit.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 
 from hetctl.resources import layout
@@ -19,6 +19,12 @@ from hetctl.transport.base import Json
 
 SEARCHED = "searched"
 """Key of a spec: directories whose entries are searched for what a mark owned."""
+
+ABOVE = "above"
+"""Key of a spec: directories below which all are searched: the cluster may have had another name."""
+
+SPARED = "spared"
+"""Key of a spec: names of directories below those that belong to other clusters."""
 
 PATTERN = "pattern"
 """Key of a spec: what the names of those entries are like, as a regular expression for the whole name."""
@@ -49,7 +55,7 @@ def salvaged(reading: NodeReading, cluster: str, directories: layout.NodePaths) 
         for address in (*reading.marks, *addresses)
         if address.partition("/")[0] in ("member", "build", "model", "firewall")
     )
-    searched = _searched(reading.marks.values(), cluster, directories)
+    searched = _searched(reading, cluster, directories)
     made = {address: _mark(address, reading.node, cluster, below, searched) for address in addresses}
     return replace(reading, marks={**reading.marks, **made}, damaged={})
 
@@ -66,19 +72,24 @@ def _address_of(unit: str, cluster: str, node: str) -> Address:
 
 
 def _searched(
-    marks: Iterable[Mark], cluster: str, directories: layout.NodePaths
-) -> dict[str, tuple[str, ...]]:
+    reading: NodeReading, cluster: str, directories: layout.NodePaths
+) -> dict[str, dict[str, Json]]:
     """Return where builds and models of the node may lie: where the manifest says, and where others do."""
     builds = {layout.NodePaths().builds, directories.builds}
-    models = {f"{root}/{cluster}" for root in (layout.NodePaths().models, directories.models)}
-    for mark in marks:
+    above = {layout.NodePaths().models, directories.models}
+    models = {f"{root}/{cluster}" for root in above}
+    for mark in reading.marks.values():
         if mark.kind == "build":
             builds.add(str(mark.spec["path"]).rpartition("/")[0])
         elif mark.kind in PROCESSES and "executable" in mark.spec:
             builds.add(str(mark.spec["executable"]).rpartition("/")[0].rpartition("/")[0])
         elif mark.kind == "model":
             models.add(str(mark.spec["directory"]).rpartition("/")[0])
-    return {"build": tuple(sorted(builds)), "model": tuple(sorted(models))}
+    others = {mark.cluster for mark in reading.foreign} | reading.unclear
+    return {
+        "build": {SEARCHED: sorted(builds)},
+        "model": {SEARCHED: sorted(models), ABOVE: sorted(above), SPARED: sorted(others)},
+    }
 
 
 def _mark(
@@ -86,7 +97,7 @@ def _mark(
     node: str,
     cluster: str,
     below: Collection[Address],
-    searched: Mapping[str, tuple[str, ...]],
+    searched: Mapping[str, Mapping[str, Json]],
 ) -> Mark:
     kind, _, rest = address.partition("/")
     name, _, place = rest.partition("@")
@@ -94,7 +105,7 @@ def _mark(
     spec: dict[str, Json] = {}
     if kind in ("build", "model"):
         pattern = KEY_PATTERN if kind == "build" else f"{_literal(name)}-{KEY_PATTERN}"
-        spec = {SEARCHED: list(searched[kind]), PATTERN: pattern}
+        spec = {**searched[kind], PATTERN: pattern}
     elif kind in _UNITS:
         spec = _UNITS[kind](cluster, name, part)
     process = kind in PROCESSES

@@ -300,22 +300,29 @@ def remove_model(work: Work, context: StepContext, change: Change) -> None:
 
 def _remove_paths(work: Work, context: StepContext, change: Change) -> None:
     session, mark = context.sessions[change.node], standing(change)
-    for path in [*owned_paths(mark), *_found(session, mark)]:
+    for path in [*owned_paths(mark), *salvaged_paths(session, mark)]:
         _drop(work, session, change, path)
     marks.erase(session, mark)
 
 
-def _found(session: Session, mark: Mark) -> list[str]:
+def salvaged_paths(session: Session, mark: Mark) -> list[str]:
     """Return what lies where a mark that could not be read may have put it, under names like its own."""
-    paths = []
-    for directory in mark.spec.get(salvage.SEARCHED, ()):
-        listed = session.call("run", {"argv": ["ls", "-1A", directory], "env": {}})
-        if listed["exit"] == 0:
-            names = str(listed["stdout"]).splitlines()
-            paths += [
-                f"{directory}/{name}" for name in names if re.fullmatch(mark.spec[salvage.PATTERN], name)
-            ]
-    return paths
+    directories = list(mark.spec.get(salvage.SEARCHED, ()))
+    for above in mark.spec.get(salvage.ABOVE, ()):
+        spared = mark.spec[salvage.SPARED]
+        directories += [f"{above}/{name}" for name in _names(session, above) if name not in spared]
+    pattern = str(mark.spec.get(salvage.PATTERN, ""))
+    return [
+        f"{directory}/{name}"
+        for directory in dict.fromkeys(directories)
+        for name in _names(session, directory)
+        if re.fullmatch(pattern, name)
+    ]
+
+
+def _names(session: Session, directory: str) -> list[str]:
+    listed = session.call("run", {"argv": ["ls", "-1A", directory], "env": {}})
+    return str(listed["stdout"]).splitlines() if listed["exit"] == 0 else []
 
 
 def owned_paths(mark: Mark) -> list[str]:

@@ -201,6 +201,7 @@ def test_destroy_with_damaged_marks_leaves_nothing(cluster: Cluster) -> None:
     head.exec(["sh", "-c", f"truncate --size=0 {MARKS}/server* {MARKS}/model*"])
     cluster.workplace.expect(0, "destroy", "--confirm", "lair", seconds=300)
     for host in cluster.lab:
-        assert difference(cluster.before[host.name], snapshot(host)) == []
+        left = difference(cluster.before[host.name], snapshot(host))
+        assert not left, "\n".join([host.name, *left])
     tables = cluster.lab["spare"].exec(["nft", "list", "tables"]).stdout
     assert "hetctl" not in tables

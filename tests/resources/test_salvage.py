@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from hetctl.engine.graph import dependency_order
-from hetctl.resources import layout
+from hetctl.resources import layout, salvage, work
 from hetctl.resources.base import Mark
 from hetctl.resources.reading import NodeReading
 from hetctl.resources.salvage import PATTERN, SEARCHED, salvaged
 from hetctl.resources.takeover import files_of, units_of
+from hetctl.transport.fake import FakeCall, FakeSession
 from tests.resources.den import Den, machine
 
 MANIFEST = """
@@ -104,3 +107,28 @@ def test_a_node_without_damage_is_as_it_was(marks: dict[str, Mark]) -> None:
     seen = reading(marks, "atlas")
     assert salvaged(seen, "den", PATHS) is seen
     assert salvaged(replace(seen, marks={}), "den", PATHS).marks == {}
+
+
+def test_models_are_searched_under_former_names_but_not_under_those_of_others() -> None:
+    session = FakeSession("head", {"run": _listing})
+    mark = Mark(
+        "lair", "model/gemma@head", "model", "head",
+        {
+            salvage.SEARCHED: ["/m/lair"],
+            salvage.ABOVE: ["/m"],
+            salvage.SPARED: ["attic"],
+            salvage.PATTERN: f"gemma-{salvage.KEY_PATTERN}",
+        },
+        "", 0,
+    )  # fmt: skip
+    assert work.salvaged_paths(session, mark) == ["/m/den/gemma-0123456789abcdef"]
+
+
+def _listing(call: FakeCall) -> Mapping[str, Any]:
+    there = {
+        "/m": "attic\nden\n",
+        "/m/attic": "gemma-0123456789abcdef\n",
+        "/m/den": "gemma-0123456789abcdef\ngemma-mine\nother-0123456789abcdef\n",
+    }
+    directory = call.arguments["argv"][-1]
+    return {"exit": 0 if directory in there else 2, "stdout": there.get(directory, ""), "stderr": ""}
