@@ -104,7 +104,8 @@ def _mark(
     part = place.partition(".")[2]
     spec: dict[str, Json] = {}
     if kind in ("build", "model"):
-        pattern = KEY_PATTERN if kind == "build" else f"{_literal(name)}-{KEY_PATTERN}"
+        # a model may have had another name when its directory was made
+        pattern = KEY_PATTERN if kind == "build" else f".+-{KEY_PATTERN}"
         spec = {**searched[kind], PATTERN: pattern}
     elif kind in _UNITS:
         spec = _UNITS[kind](cluster, name, part)
@@ -126,10 +127,6 @@ def _mark(
 def _stands_under(address: Address, kind: str) -> bool:
     """Return whether what no process runs in stands on an address: all of it on the node's record."""
     return kind != "member" and address.startswith("member/")
-
-
-def _literal(name: str) -> str:
-    return "".join(char if char.isalnum() else f"[{char}]" for char in name)
 
 
 def _worker(cluster: str, placement: str, part: str) -> dict[str, Json]:

@@ -84,7 +84,8 @@ def test_directories_are_found_where_they_may_lie(marks: dict[str, Mark], addres
     directory, _, name = str(intact.spec[key]).rpartition("/")
     assert directory in made.spec[SEARCHED]
     assert re.fullmatch(made.spec[PATTERN], name)
-    assert not re.fullmatch(made.spec[PATTERN], f"another-{name}")
+    assert not re.fullmatch(made.spec[PATTERN], "mine")
+    assert not re.fullmatch(made.spec[PATTERN], f"{name}.part")
 
 
 def test_a_directory_that_the_manifest_does_not_name_is_known_from_the_processes(
