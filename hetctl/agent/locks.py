@@ -8,6 +8,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import time
 from typing import TYPE_CHECKING, Any
 
 from hetctl.agent import arguments as arg
@@ -66,7 +67,10 @@ def _still_there(path: str, descriptor: int) -> bool:
 
 
 def holder(context: Context) -> dict[str, Any] | None:
-    """Return who holds the lock without touching it, None when nobody does."""
+    """Return who holds the lock without touching it, None when nobody does.
+
+    `silent` is for how many seconds the holder has not heard from its operator.
+    """
     try:
         descriptor = os.open(context.path(LOCK), os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -74,7 +78,8 @@ def holder(context: Context) -> dict[str, Any] | None:
     try:
         if context.lock_descriptor is None and not _is_locked(os.fstat(descriptor)):
             return None
-        return {"holder": _read_holder(descriptor)}
+        silent = max(0.0, time.time() - os.fstat(descriptor).st_mtime)
+        return {"holder": _read_holder(descriptor), "silent": silent}
     finally:
         os.close(descriptor)
 
@@ -91,14 +96,22 @@ def _is_locked(status: os.stat_result) -> bool:
     return False
 
 
+def heard(context: Context, seconds_ago: float) -> None:
+    """Note at the lock this process holds when it last heard from its operator."""
+    descriptor = context.lock_descriptor
+    if descriptor is not None:
+        when = time.time() - seconds_ago
+        os.utime(descriptor, (when, when))
+
+
 def leave(context: Context) -> None:
     """Release the lock; its file goes too when nothing of hetctl is left on the node."""
     if context.lock_descriptor is None:
         return
     path = context.path(LOCK)
-    if not os.path.isdir(context.path(STATE)) and _still_there(path, context.lock_descriptor):
+    descriptor, context.lock_descriptor = context.lock_descriptor, None
+    if not os.path.isdir(context.path(STATE)) and _still_there(path, descriptor):
         os.unlink(path)
         if not os.listdir(os.path.dirname(path)):
             os.rmdir(os.path.dirname(path))
-    os.close(context.lock_descriptor)
-    context.lock_descriptor = None
+    os.close(descriptor)

@@ -59,6 +59,7 @@ class Agent:
         self._deadline_at = float("inf")
         self._upload_open = False
         self._ended = False
+        self._context: Context | None = None
 
     def _interrupt(self, kind: str, what: str) -> None:
         """End the running operation; called from the reader and the watcher."""
@@ -132,12 +133,20 @@ class Agent:
             if min(self._interrupted_at, self._deadline_at) + HANG_SECONDS < now:
                 self._reply({"error": Failure(HUNG, kind="deadline").as_json()})
                 self._abandon()
+            self._note_life(now - self._reader.last_input)
             if self._reader.waiting and now - self._reader.last_input > SILENCE_SECONDS:
                 self._end(f"nothing from the operator for {SILENCE_SECONDS:.0f} s")
             try:
                 self._writer.write({"beat": True})
             except OSError:
                 self._end("the operator does not read")
+
+    def _note_life(self, seconds_ago: float) -> None:
+        """Let others see at the lock for how long the operator has been silent."""
+        if self._context is not None and self._context.lock_descriptor is not None:
+            from hetctl.agent.locks import heard  # noqa: PLC0415 - only when a lock was taken
+
+            heard(self._context, seconds_ago)
 
     def _reply(self, frame: dict[str, Any], body: bytes = b"") -> None:
         self._writer.write({"id": self._current, **frame}, body)
@@ -210,6 +219,7 @@ class Agent:
 
     def run(self, context: Context) -> None:
         """Answer requests until input ends."""
+        self._context = context
         signal.signal(signal.SIGUSR1, self._on_signal)
         signal.signal(signal.SIGALRM, self._on_signal)
         threading.Thread(target=self._read, name="reader", daemon=True).start()

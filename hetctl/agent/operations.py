@@ -37,6 +37,7 @@ OPERATIONS = {
     "read_file": Operation("files", "read_file", mutates=False),
     "partial": Operation("files", "partial", mutates=False),
     "lock": Operation("locks", "lock", mutates=True),
+    "unlock": Operation("unlock", "unlock", mutates=True),
     "install": Operation("install", "install", mutates=True),
     "make_directories": Operation("files", "make_directories", mutates=True),
     "put_file": Operation("files", "put_file", mutates=True),

@@ -44,6 +44,7 @@ COMMANDS = {
     "status": Entry("status", "Say how the placements are and where they answer."),
     "logs": Entry("logs", "Show the journals of a placement's processes."),
     "ask": Entry("ask", "Send one prompt to a placement."),
+    "unlock": Entry("unlock", "Show who holds the locks; free what was left behind."),
     "schema": Entry("schema", "Print a JSON schema, for editors and programs."),
 }
 

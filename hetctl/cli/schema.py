@@ -8,7 +8,7 @@ from hetctl.cli.options import Command
 from hetctl.cli.surroundings import Surroundings
 
 PAGES = ("cluster", "reference", "errors")
-DOCUMENTS = ("plan", "apply", "status", "graph", "answer", "log", "event", "error", "validation")
+DOCUMENTS = ("plan", "apply", "status", "graph", "locks", "answer", "log", "event", "error", "validation")
 
 
 @click.command(

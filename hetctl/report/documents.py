@@ -15,6 +15,7 @@ from hetctl.engine.inquiry import StatusResult
 from hetctl.engine.operations import ApplyResult
 from hetctl.engine.outcome import RunReport
 from hetctl.engine.plan import count
+from hetctl.engine.unlock import Locks, Unlocked
 from hetctl.errors import ExitCode
 from hetctl.report.outcome import standing_endpoints
 from hetctl.report.parts import (
@@ -24,6 +25,7 @@ from hetctl.report.parts import (
     ErrorPart,
     FindingPart,
     GatePart,
+    HeldLockPart,
     Part,
     PlacementPart,
     PlacementStatusPart,
@@ -169,6 +171,31 @@ class GraphDocument(Document):
             title=diagram.title,
             vertices=tuple(VertexPart.of(vertex) for vertex in diagram.vertices),
             edges=diagram.edges,
+        )
+
+
+class LocksDocument(Document):
+    """What `unlock` prints."""
+
+    cluster: str
+    held: tuple[HeldLockPart, ...] = Field(description="As it was before anything was ended.")
+    free: tuple[str, ...] = Field(description="Nodes whose lock was free.")
+    ended: dict[str, tuple[str, ...]] = Field(description="By node the processes that were ended.")
+    still_held: dict[str, str] = Field(description="By node why a lock could not be freed.")
+    nodes_unknown: dict[str, str]
+    exit_code: int
+
+    @classmethod
+    def of(cls, found: Locks, done: Unlocked, code: ExitCode) -> LocksDocument:
+        """Return the document for the locks of a cluster."""
+        return cls(
+            cluster=found.cluster,
+            held=tuple(HeldLockPart.of(holding) for holding in found.held),
+            free=found.free,
+            ended=dict(done.ended),
+            still_held={node: error.what for node, error in done.errors.items()},
+            nodes_unknown={node: error.what for node, error in found.unknown.items()},
+            exit_code=int(code),
         )
 
 

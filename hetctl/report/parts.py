@@ -9,6 +9,7 @@ from pydantic.alias_generators import to_camel
 
 from hetctl.engine.diagram import Vertex
 from hetctl.engine.outcome import StepOutcome
+from hetctl.engine.unlock import Holding
 from hetctl.errors import HetctlError, ManifestInvalid, Position
 from hetctl.resources.base import Change, Reason
 from hetctl.resources.provider import (
@@ -342,3 +343,32 @@ class VertexPart(Part):
     def of(cls, vertex: Vertex) -> VertexPart:
         """Return the part for a vertex."""
         return cls(name=vertex.name, label=vertex.label, node=vertex.node, action=vertex.action)
+
+
+class HeldLockPart(Part):
+    """The lock of a node while somebody holds it."""
+
+    node: str
+    who: str = Field(description="User and machine that run hetctl.")
+    command: str
+    cluster: str
+    since: str
+    manifest: str
+    commit: str
+    process: int | None = Field(description="Number of the process on the node.")
+    silent_seconds: float = Field(description="Since that process heard from its operator.")
+    abandoned: bool = Field(description="Its operator is gone.")
+
+    @classmethod
+    def of(cls, holding: Holding) -> HeldLockPart:
+        """Return the part for a lock that is held."""
+        who = holding.holder
+        texts = {key: str(who.get(key) or "") for key in ("who", "command", "cluster", "since", "manifest")}
+        return cls(
+            node=holding.node,
+            **texts,
+            commit=str(who.get("commit") or ""),
+            process=who.get("pid"),
+            silent_seconds=round(holding.silent, 1),
+            abandoned=holding.abandoned,
+        )

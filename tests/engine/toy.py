@@ -45,7 +45,7 @@ from hetctl.resources.view import (
 )
 from hetctl.rules.finding import Finding
 
-WRITING = {"lock", "prepare", "make", "unmake"}
+WRITING = {"lock", "unlock", "prepare", "make", "unmake"}
 
 
 @dataclass
@@ -58,6 +58,8 @@ class ToyNode:
     members: tuple[str, ...] = ()
     holder: str = ""
     prepared: int = 0
+    pid: int = 4711
+    silent: float = 0.0
 
 
 @dataclass
@@ -108,6 +110,11 @@ class ToySession:
             raise SessionLost("the session is closed", where=self.node)
         if operation in WRITING and not self.write:
             raise Refused(f"{operation} in a read-only session", where=self.node)
+        if operation == "marks":
+            lock = {"holder": {"who": here.holder, "pid": here.pid}, "silent": here.silent}
+            return {"lock": lock if here.holder else None}
+        if operation == "unlock":
+            return self._unlock(here, **arguments)
         if operation == "lock":
             self.world.before_lock()
             if here.holder:
@@ -117,6 +124,13 @@ class ToySession:
             assert self.holds, f"{operation} without the lock"
             getattr(self, f"_{operation}")(here, **arguments)
         return {}
+
+    def _unlock(self, here: ToyNode, pid: int, force: bool) -> dict[str, Any]:
+        assert pid == here.pid
+        if here.silent < 45 and not force:
+            raise Refused("whoever holds the lock is still there", where=self.node)
+        here.holder = ""
+        return {"ended": [{"pid": pid, "command": "python3"}]}
 
     def _prepare(self, here: ToyNode) -> None:
         here.prepared += 1

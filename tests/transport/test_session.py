@@ -299,6 +299,35 @@ def test_only_one_holds_the_lock_and_its_end_frees_it(start: Opener) -> None:
     assert second.call("lock", {"holder": {"who": "bert"}}) == {"held": True}
 
 
+def test_a_holder_that_is_there_keeps_the_lock_unless_it_is_forced(start: Opener) -> None:
+    first, second = start(), start()
+    first.call("lock", {"holder": {"who": "anna"}})
+    lock = second.call("marks")["lock"]
+    assert lock["silent"] < 10
+    with pytest.raises(Refused, match="still there"):
+        second.call("unlock", {"pid": lock["holder"]["pid"]})
+    with pytest.raises(Refused, match="somebody else"):
+        second.call("unlock", {"pid": 1, "force": True})
+    ended = second.call("unlock", {"pid": lock["holder"]["pid"], "force": True})["ended"]
+    assert first.hello["pid"] in [process["pid"] for process in ended]
+    assert second.call("marks")["lock"] is None
+    assert second.call("unlock", {"pid": 1})["ended"] == []
+
+
+def test_a_frozen_holder_is_ended_once_it_heard_nothing_for_long(start: Opener, tmp_path: Path) -> None:
+    first, second = start(), start()
+    first.call("lock", {"holder": {"who": "anna"}})
+    os.kill(first.hello["pid"], signal.SIGSTOP)
+    pid = second.call("marks")["lock"]["holder"]["pid"]
+    with pytest.raises(Refused):
+        second.call("unlock", {"pid": pid})
+    lock = tmp_path / "root" / "run/hetctl/lock"
+    os.utime(lock, (time.time() - 60, time.time() - 60))
+    assert second.call("marks")["lock"]["silent"] >= 60
+    assert [process["pid"] for process in second.call("unlock", {"pid": pid})["ended"]] == [pid]
+    assert second.call("marks")["lock"] is None
+
+
 def test_a_killed_agent_frees_the_lock(start: Opener, condition: Condition) -> None:
     first, second = start(), start()
     first.call("lock", {"holder": {"who": "anna"}})
