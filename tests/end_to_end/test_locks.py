@@ -93,3 +93,15 @@ def test_a_holder_that_is_gone_holds_nothing(two: Two, number: signal.Signals) -
     assert time.monotonic() - began < 60
     assert "blue" in answer(two.lab["head"].address, KEY).lower()
     two.second.expect(0, "diff")
+
+
+def test_a_holder_is_ended_only_by_force_and_the_next_apply_goes_on(two: Two) -> None:
+    two.declare()
+    first = two.begin("apply", "--yes")
+    kept = two.second.expect(6, "unlock", "--yes")
+    assert "apply of den" in kept.stdout
+    assert two.second.run("unlock", "--yes", "--force").code == 0
+    assert first.wait() not in {0, 1}, first.errors
+    assert "0 locks held" in two.second.expect(0, "unlock").stdout
+    two.second.expect(0, "apply", "--yes", seconds=300)
+    two.second.expect(0, "diff")

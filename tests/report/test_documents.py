@@ -10,6 +10,7 @@ import pytest
 from hetctl.engine.diagram import plan_diagram
 from hetctl.engine.inquiry import status
 from hetctl.engine.operations import ApplyOptions, apply, diff
+from hetctl.engine.unlock import Holding, Locks, Unlocked
 from hetctl.errors import ExitCode, ManifestInvalid, OperationFailed, Position, Problem
 from hetctl.report.documents import (
     AnswerDocument,
@@ -18,6 +19,7 @@ from hetctl.report.documents import (
     ErrorDocument,
     EventDocument,
     GraphDocument,
+    LocksDocument,
     LogDocument,
     PlanDocument,
     StatusDocument,
@@ -66,6 +68,13 @@ def documents() -> dict[str, list[Document]]:
             ErrorDocument.of(ManifestInvalid((problem,)), ExitCode.MANIFEST_INVALID),
         ],
         "graph": [GraphDocument.of(plan_diagram(diff(cluster).plan))],
+        "locks": [
+            LocksDocument.of(
+                Locks("den", (Holding("a", {"who": "anna", "pid": 7}, 90.0),), ("b",)),
+                Unlocked({"a": ("python3 (7)",)}, {}),
+                ExitCode.DONE,
+            )
+        ],
         "answer": [AnswerDocument.of(Answer("hi", "m", 1, None, 0.5), "chat")],
         "log": [
             LogDocument.of(JournalSource("a", "server/chat", "u.service"), JournalLine(1.5, "x"), "chat")
