@@ -14,7 +14,7 @@ from hetctl.cli.options import (
     output_option,
     unreachable_option,
 )
-from hetctl.cli.surroundings import Surroundings
+from hetctl.cli.surroundings import DEFAULT_MANIFEST, Surroundings
 from hetctl.errors import ExitCode, UsageError
 from hetctl.report.console import command_line
 
@@ -25,11 +25,14 @@ from hetctl.report.console import command_line
         ("hetctl destroy", "show what would go, and ask for the cluster's name"),
         ("hetctl destroy --confirm den", "without asking (for scripts)"),
         ("hetctl destroy --keep-models", "leave downloaded models where they are"),
+        ("hetctl destroy --node root@10.0.0.5 --cluster den", "without a manifest, from one of its nodes"),
     ),
 )
 @file_argument
 @output_option
 @click.option("--confirm", metavar="NAME", help="The cluster's name, instead of typing it when asked.")
+@click.option("--node", metavar="[USER@]HOST[:PORT]", help="A node of a cluster that has no manifest.")
+@click.option("--cluster", metavar="NAME", help="With --node: the cluster's name.")
 @click.option("--keep-models", is_flag=True, help="Leave models in place, with their marks.")
 @click.option(
     "--lock-wait",
@@ -47,6 +50,8 @@ def command(
     file: str,
     *,
     confirm: str | None,
+    node: str | None,
+    cluster: str | None,
     keep_models: bool,
     lock_wait: float,
     allow_unreachable: tuple[str, ...],
@@ -62,11 +67,18 @@ def command(
 
     console = surroundings.console
     require_answer(console, given=confirm is not None, option="--confirm NAME")
-    provider = surroundings.provider(file, accept_new_host_keys=accept_new_host_keys)
+    if (node is None) != (cluster is None) or (node is not None and file != DEFAULT_MANIFEST):
+        raise UsageError("--node and --cluster go together, and without a manifest")
+    if node is not None and cluster is not None:
+        provider = surroundings.found(cluster, node, accept_new_host_keys=accept_new_host_keys)
+        again = ["--node", node, "--cluster", cluster]
+    else:
+        provider = surroundings.provider(file, accept_new_host_keys=accept_new_host_keys)
+        again = [file]
     if confirm is not None and confirm != provider.cluster:
         raise UsageError(
             f"{confirm!r} is not the name of this cluster",
-            where=file,
+            where=node or file,
             why=f"it is named {provider.cluster!r}",
         )
     asking = Asking(
@@ -85,6 +97,7 @@ def command(
         result = destroy(provider, asking, options, keep_models=keep_models, reporter=reporter)
 
     def following(code: ExitCode) -> str:
-        return "" if code is ExitCode.DONE else command_line("hetctl", "destroy", file)
+        return "" if code is ExitCode.DONE else command_line("hetctl", "destroy", *again)
 
-    return finish(console, asking, result, str(Path(file).resolve()), next_command=following)
+    manifest = str(Path(file).resolve()) if node is None else ""
+    return finish(console, asking, result, manifest, next_command=following)

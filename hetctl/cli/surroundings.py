@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from io import TextIOWrapper
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -27,10 +27,12 @@ class Surroundings:
     Arguments:
         console: Its streams.
         load: Makes a provider from a manifest.
+        find: Makes a provider from a cluster's name and one of its nodes.
     """
 
     console: Console
     load: Callable[[Path, Access], Provider]
+    find: Callable[[str, str, Access], Provider] = field(default_factory=lambda: _find)
 
     def provider(self, file: str, *, accept_new_host_keys: bool = False) -> Provider:
         """Load the manifest a command is about.
@@ -39,14 +41,25 @@ class Surroundings:
             UsageError: There is no such file.
             ManifestInvalid: It is wrong.
         """
-        from hetctl.resources.provider import Access  # noqa: PLC0415 - see above
-
         path = Path(file)
         if file != STDIN and not _exists(path):
             fix = "write one, or name the one you mean" if file == DEFAULT_MANIFEST else "check the path"
             raise UsageError("there is no such manifest", where=file, fix=fix)
+        return self.load(path, self._access(accept_new_host_keys=accept_new_host_keys))
+
+    def found(self, cluster: str, node: str, *, accept_new_host_keys: bool = False) -> Provider:
+        """Return a cluster that is known by one of its nodes.
+
+        Raises:
+            UsageError: That is no name of a cluster, or no node.
+        """
+        return self.find(cluster, node, self._access(accept_new_host_keys=accept_new_host_keys))
+
+    def _access(self, *, accept_new_host_keys: bool) -> Access:
+        from hetctl.resources.provider import Access  # noqa: PLC0415 - see above
+
         confirm = self._confirm_host_key if self.console.interactive else None
-        return self.load(path, Access(accept_new_host_keys=accept_new_host_keys, confirm_host_key=confirm))
+        return Access(accept_new_host_keys=accept_new_host_keys, confirm_host_key=confirm)
 
     def _confirm_host_key(self, node: str, key: str) -> bool:
         self.console.note(f"first contact with {node}: {key}\n")
@@ -79,3 +92,9 @@ def _load(path: Path, access: Access) -> Provider:
     from hetctl.resources.cluster import load_cluster  # noqa: PLC0415 - see above
 
     return load_cluster(path, access)
+
+
+def _find(cluster: str, node: str, access: Access) -> Provider:
+    from hetctl.resources.found import found_cluster  # noqa: PLC0415 - see above
+
+    return found_cluster(cluster, node, access)

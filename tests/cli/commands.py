@@ -41,10 +41,16 @@ class Bench:
     cluster: ToyCluster
     manifest: Path
     access: list[Access] = field(default_factory=list)
+    found: list[tuple[str, str]] = field(default_factory=list)
 
     def load(self, path: Path, access: Access) -> ToyCluster:
         self.access.append(access)
         self.cluster.manifest = path
+        return self.cluster
+
+    def find(self, cluster: str, node: str, access: Access) -> ToyCluster:
+        self.access.append(access)
+        self.found.append((cluster, node))
         return self.cluster
 
     def __call__(
@@ -57,7 +63,8 @@ class Bench:
         stdin = Stream(typed, interactive=interactive)
         stdout, stderr = Stream(), Stream(interactive=interactive)
         words = [word.replace("FILE", str(self.manifest)) for word in arguments]
-        code = run(words, Surroundings(Console(stdin, stdout, stderr, environment), self.load))
+        console = Console(stdin, stdout, stderr, environment)
+        code = run(words, Surroundings(console, self.load, self.find))
         return Ended(code, stdout.getvalue(), stderr.getvalue())
 
 

@@ -82,3 +82,18 @@ def test_json_and_nothing_left(hetctl: Bench) -> None:
     document = json.loads(hetctl("destroy", "--confirm", "toybox", "-o", "json", "FILE").out)
     assert (document["executed"], document["exitCode"], document["plan"]["purpose"]) == (False, 0, "destroy")
     assert "nothing left to remove" in hetctl("destroy", "--confirm", "toybox", "FILE").out
+
+
+def test_a_node_and_a_name_do_instead_of_a_manifest(hetctl: Bench) -> None:
+    ended = hetctl("destroy", "--node", "root@10.0.0.5", "--cluster", "toybox", "--confirm", "toybox")
+    assert ended.code == ExitCode.DONE
+    assert hetctl.found == [("toybox", "root@10.0.0.5")]
+    assert marks(hetctl) == []
+
+
+@pytest.mark.parametrize(
+    "options", [("--node", "a"), ("--cluster", "toybox"), ("--node", "a", "--cluster", "toybox", "FILE")]
+)
+def test_node_and_cluster_go_together_and_without_a_manifest(hetctl: Bench, options: tuple[str, ...]) -> None:
+    assert hetctl("destroy", "--confirm", "toybox", *options).code == ExitCode.USAGE
+    assert marks(hetctl) != []

@@ -91,7 +91,12 @@ def test_a_second_cluster_comes_and_goes_beside_the_first(both: Neighbours) -> N
         assert host.exec(["ls", "/var/lib/hetctl/clusters"]).stdout.split() == ["den"]
 
 
-def test_destroying_the_last_one_leaves_nothing(both: Neighbours) -> None:
-    both.workplace.expect(0, "destroy", "--confirm", "den", seconds=300)
+def test_a_cluster_without_a_manifest_is_destroyed_from_one_of_its_nodes(both: Neighbours) -> None:
+    both.workplace.manifest.unlink()
+    node = f"root@{both.lab['left'].address}"
+    wrong = both.workplace.expect(9, "destroy", "--node", node, "--cluster", "attic", "--confirm", "attic")
+    assert "it has den" in wrong.stdout
+    both.workplace.expect(0, "destroy", "--node", node, "--cluster", "den", "--confirm", "den", seconds=300)
     for host in both.lab:
-        assert difference(both.before[host.name], snapshot(host)) == []
+        left = difference(both.before[host.name], snapshot(host))
+        assert not left, "\n".join([host.name, *left])
