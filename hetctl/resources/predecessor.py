@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from hetctl.errors import OperationFailed
 from hetctl.manifest.placements import Replaces
 from hetctl.resources import layout, marks
 from hetctl.resources.base import Change, Cost, Desired, Mark, Observed, Reason, StepContext
 from hetctl.resources.comparison import change_for, removal
-from hetctl.resources.work import Work, begin, finish, standing, wanted
-from hetctl.transport.base import Json
+from hetctl.resources.work import Work, begin, finish, salvaged_paths, standing, wanted
+from hetctl.transport.base import Json, Session
 
 DEADLINE = 180.0
 """Seconds: a container gets ten before it is killed, a unit what its file says."""
@@ -86,6 +87,8 @@ def retire(work: Work, context: StepContext, change: Change) -> None:
     """Stop what is replaced; what it was is kept on the node."""
     session, spec = context.sessions[change.node], wanted(change).spec
     begin(work, session, change)
+    if change.mark is not None and _same(change.mark.spec, spec):
+        _move(session, change.mark.spec["record"], spec["record"])
     arguments = {"kind": spec["kind"], "name": spec["name"], "record": spec["record"]}
     was = session.call("retire", arguments, deadline=DEADLINE)
     facts = {"was": was} if change.mark is None else {"was": change.mark.facts.get("was", was)}
@@ -93,18 +96,49 @@ def retire(work: Work, context: StepContext, change: Change) -> None:
 
 
 def give_back(work: Work, context: StepContext, change: Change) -> None:
-    """Bring back what this very run stopped, after the placement did not pass its proof."""
+    """Bring back what this very run stopped, after the placement did not pass its proof.
+
+    What was stopped for the placement under an earlier name stays so, and is recorded under that again.
+    """
+    session, desired = context.sessions[change.node], wanted(change)
     if change.mark is None:
-        session, desired = context.sessions[change.node], wanted(change)
         session.call("revive", {"record": desired.spec["record"]}, deadline=DEADLINE)
         session.call("remove_mark", {"cluster": work.cluster, "address": desired.address})
+    elif change.mark.stored is not None and _same(change.mark.spec, desired.spec):
+        _move(session, desired.spec["record"], change.mark.spec["record"])
+        marks.store(session, change.mark.stored)
+        if (change.mark.stored.cluster, change.mark.stored.address) != (work.cluster, desired.address):
+            session.call("remove_mark", {"cluster": work.cluster, "address": desired.address})
+
+
+def _same(spec: Mapping[str, Json], other: Mapping[str, Json]) -> bool:
+    return (spec["kind"], spec["name"]) == (other["kind"], other["name"])
+
+
+def _move(session: Session, old: str, new: str) -> None:
+    """Give the record of what was replaced another name; it may have it already.
+
+    Raises:
+        OperationFailed: The node could not.
+    """
+    if old == new:
+        return
+    there = session.call("observe", {"objects": [{"type": "file", "path": old}]})["states"][0]
+    if not there.get("exists"):
+        return
+    session.call("make_directories", {"paths": [{"path": new.rpartition("/")[0], "mode": 0o755}]})
+    answer = session.call("run", {"argv": ["mv", "--no-clobber", "--", old, new], "env": {}})
+    if answer["exit"] != 0:
+        raise OperationFailed("a record could not be moved", where=session.node, why=str(answer["stderr"]))
 
 
 def revive(work: Work, context: StepContext, change: Change) -> None:
     """Bring back what was replaced, unless the placement that took its place stays."""
     session, mark = context.sessions[change.node], standing(change)
+    records = [mark.spec["record"]] if "record" in mark.spec else salvaged_paths(session, mark)
     if mark.spec["placement"] in work.declared:
-        session.call("remove", {"paths": [mark.spec["record"]], "empty_directories": []})
+        session.call("remove", {"paths": records, "empty_directories": []})
     else:
-        session.call("revive", {"record": mark.spec["record"]}, deadline=DEADLINE)
+        for record in records:
+            session.call("revive", {"record": record}, deadline=DEADLINE)
     marks.erase(session, mark)

@@ -177,6 +177,7 @@ _SPECS: Mapping[str, Callable[[Mapping[str, Json], Renames], dict[str, Json]]] =
     "build": _build,
     "model": _model,
     "firewall": _of_placement,
+    "predecessor": _of_placement,
     "worker": _worker,
     "server": _server,
 }

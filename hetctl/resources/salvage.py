@@ -7,6 +7,7 @@ the cluster whose mark is gone altogether is known by its unit.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 
@@ -53,7 +54,7 @@ def salvaged(reading: NodeReading, cluster: str, directories: layout.NodePaths) 
     below = tuple(
         address
         for address in (*reading.marks, *addresses)
-        if address.partition("/")[0] in ("member", "build", "model", "firewall")
+        if address.partition("/")[0] in ("member", "build", "model", "firewall", "predecessor")
     )
     searched = _searched(reading, cluster, directories)
     made = {address: _mark(address, reading.node, cluster, below, searched) for address in addresses}
@@ -107,6 +108,10 @@ def _mark(
         # a model may have had another name when its directory was made
         pattern = KEY_PATTERN if kind == "build" else f".+-{KEY_PATTERN}"
         spec = {**searched[kind], PATTERN: pattern}
+    elif kind == "predecessor":
+        pattern = f"{re.escape(name)}[.][0-9a-f]{{12}}[.]json"
+        records = layout.predecessor_path(cluster, name, "").rpartition("/")[0]
+        spec = {"placement": name, SEARCHED: [records], PATTERN: pattern}
     elif kind in _UNITS:
         spec = _UNITS[kind](cluster, name, part)
     process = kind in PROCESSES
@@ -119,7 +124,7 @@ def _mark(
         spec_hash=digest(spec),
         generation=0,
         depends_on=tuple(sorted(other for other in below if process or _stands_under(other, kind))),
-        gang=name if process else None,
+        gang=name if process or kind == "predecessor" else None,
         facts={"state": UNFINISHED},
     )
 

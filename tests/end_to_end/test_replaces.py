@@ -145,6 +145,22 @@ def test_it_is_stopped_again_when_somebody_starts_it(home: Home) -> None:
     assert home.answers()
 
 
+def test_it_is_remembered_when_the_placement_and_the_cluster_get_other_names(home: Home) -> None:
+    home.declare("unit: old-llama.service")
+    text = home.workplace.manifest.read_text()
+    named = text.replace("name: den", "name: lair").replace("  chat:\n", "  talk:\n")
+    renaming = named.replace("name: lair", "name: lair\nrenamedFrom: den")
+    home.workplace.write(renaming.replace("  talk:\n", "  talk:\n    renamedFrom: chat\n"))
+    home.workplace.apply()
+    assert unit_rests(home.host)
+    home.workplace.write(named)
+    home.workplace.expect(0, "diff")
+    home.workplace.expect(0, "destroy", "--confirm", "lair", seconds=300)
+    wait_until(lambda: unit_stands(home.host), "what was there is back", seconds=20)
+    home.declare("unit: old-llama.service")
+    home.workplace.apply()
+
+
 def test_it_stays_stopped_when_only_the_consent_goes(home: Home) -> None:
     home.declare("")
     home.workplace.apply(0, "--prune")

@@ -133,3 +133,13 @@ def _listing(call: FakeCall) -> Mapping[str, Any]:
     }
     directory = call.arguments["argv"][-1]
     return {"exit": 0 if directory in there else 2, "stdout": there.get(directory, ""), "stderr": ""}
+
+
+def test_the_record_of_what_was_replaced_is_found_by_its_placement(marks: dict[str, Mark]) -> None:
+    made = salvaged(reading(marks, "atlas", "predecessor/chat"), "den", PATHS).marks["predecessor/chat"]
+    path = layout.predecessor_path("den", "chat", "unit:old.service")
+    directory, _, name = path.rpartition("/")
+    assert made.spec[SEARCHED] == [directory]
+    assert re.fullmatch(made.spec[PATTERN], name)
+    assert not re.fullmatch(made.spec[PATTERN], f"other{name}")
+    assert made.gang == made.spec["placement"] == "chat"
