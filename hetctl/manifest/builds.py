@@ -108,7 +108,9 @@ class Build(Section):
     )
     per_node: dict[Name, NodeBuild] = key({}, "What differs on single nodes.", shown="none")
     ui: Ui | None = key(None, "Web interface to build in.", shown="none")
-    renamed_from: Label | None = key(None, "Its name before.", shown="none")
+    renamed_from: Label | None = key(
+        None, "Its name before, so that what there is of it is kept.", shown="none"
+    )
 
 
 class Model(Section):
@@ -123,4 +125,6 @@ class Model(Section):
     alias: Alias | None = key(
         None, "Model name in the API for placements that give none.", shown="the placement's name"
     )
-    renamed_from: Label | None = key(None, "Its name before.", shown="none")
+    renamed_from: Label | None = key(
+        None, "Its name before, so that what there is of it is kept.", shown="none"
+    )

@@ -65,7 +65,9 @@ class ManifestFile(Section):
         (), "Findings that are known and accepted.", shown="none"
     )
     gateways: dict[Name, Any] = key({}, "Reserved.", shown="none")
-    renamed_from: Name | None = key(None, "The cluster's name before.", shown="none")
+    renamed_from: Name | None = key(
+        None, "The cluster's name before, so that what carries that is taken over.", shown="none"
+    )
 
 
 class Cluster(ManifestFile):

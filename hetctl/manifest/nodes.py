@@ -146,7 +146,9 @@ class Host(Section):
     cpu_workers: dict[Name, CpuWorker] = key(
         {}, "CPU workers by name; one namespace with gpus.", shown="none"
     )
-    renamed_from: Name | None = key(None, "Its name before, so that it is kept, not made anew.", shown="none")
+    renamed_from: Name | None = key(
+        None, "Its name before. Seldom needed: a machine is recognised by itself.", shown="none"
+    )
 
 
 class Node(Host):

@@ -258,4 +258,6 @@ class Placement(Section):
         "More arguments for llama-server. One that a key stands for is refused, naming the key.",
         shown="none",
     )
-    renamed_from: Name | None = key(None, "Its name before.", shown="none")
+    renamed_from: Name | None = key(
+        None, "Its name before, so that what there is of it is kept.", shown="none"
+    )
