@@ -250,13 +250,13 @@ def identity_findings(
         for second, first in survey.twins.items()
     ]
     by_id: dict[str, list[str]] = {}
-    known = {item.name: item for item in recorded(survey.readings.values())}
+    known = recorded(survey.readings.values())
     for name, reading in survey.readings.items():
         if name not in nodes:
             continue
         by_id.setdefault(reading.facts.machine_id, []).append(name)
-        before = known.get(name)
-        if before is not None and before.stands_at(nodes[name]) and _is_stranger(before, reading):
+        here = (item for item in known if item.stands_at(nodes[name]) and _is_stranger(item, reading))
+        if before := next(here, None):
             found.append(
                 Finding(
                     code="MACHINE_REPLACED",

@@ -251,6 +251,13 @@ def test_a_name_that_moved_to_another_machine_leaves_the_old_one_to_be_cleaned(w
     assert "bench at 10.0.0.7" in world.survey(den).readings
 
 
+def test_a_copy_with_an_id_of_its_own_is_not_the_machine_it_was_copied_from(world: World) -> None:
+    original = world.machines["10.0.0.7"]
+    world.machines["10.0.0.9"] = replace(original, machine_id="nine", boot_id="c")
+    survey = world.survey(world.den((NODES + CHAT).replace("10.0.0.7", "10.0.0.9")))
+    assert "bench at 10.0.0.7" in survey.readings
+
+
 def test_another_machine_at_a_recorded_address_is_no_leaving_node(world: World) -> None:
     world.machines["10.0.0.9"] = Machine("nine", "c")
     world.machines["10.0.0.7"] = Machine("somebody else", "d")
@@ -268,9 +275,10 @@ def test_a_node_that_is_silent_at_its_new_address_stays_recorded_where_it_was(wo
     assert (entries["bench"].address, entries["bench"].machine_id) == ("10.0.0.7", "seven")
 
 
-def test_a_machine_installed_anew_is_said_to_be_another(world: World) -> None:
+@pytest.mark.parametrize("text", [NODES + CHAT, RENAMED], ids=["same name", "another name"])
+def test_a_machine_installed_anew_is_said_to_be_another(world: World, text: str) -> None:
     world.machines["10.0.0.7"] = Machine("seven again", "c")
-    den = world.den(NODES + CHAT)
+    den = world.den(text)
     survey = world.survey(den)
     resolved = den.inputs.resolved
     (finding,) = identity_findings(survey, resolved.nodes, lambda name: den.inputs.position("nodes", name))
