@@ -135,12 +135,14 @@ class Struck:
     """A command that was hit.
 
     Arguments:
+        happened: The step began, and the fault happened.
         code: Its exit code.
         planned: The steps it began with.
         results: What became of each, by its own account; None when it could not say.
         errors: What it said beside.
     """
 
+    happened: bool
     code: int
     planned: tuple[str, ...]
     results: dict[str, str] | None
@@ -152,20 +154,26 @@ def strike(workplace: Workplace, lab: Lab, arguments: tuple[str, ...], step: str
     command = Command(workplace, *arguments)
     planned: tuple[str, ...] = ()
     host: Host | None = None
+    happened = False
     for event in command.events():
         if event["event"] == "began":
             planned = tuple(event["steps"])
         if event["event"] == "started" and event["step"] == step:
             host = next((host for host in lab if host.name == event["node"]), None)
             fault.happens(command, host)
+            happened = True
             break
-    code = command.wait()
+    try:
+        code = command.wait()
+    finally:
+        command.process.kill()
+        if host is not None:
+            fault.mend(host)
     if host is not None:
-        fault.mend(host)
         wait_until(host.answers, f"{host.name} answers again", seconds=60)
     document = command.document
     results = {item["name"]: item["result"] for item in document["steps"]} if document else None
-    return Struck(code, planned, results, command.errors)
+    return Struck(happened, code, planned, results, command.errors)
 
 
 def steps_of(workplace: Workplace, arguments: tuple[str, ...]) -> tuple[str, ...]:
