@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from hetctl.agent.context import Context
 
 RECORD = f"{STATE}/directories.json"
-VOLATILE = ("/run", "/tmp", "/var/tmp")  # noqa: S108 - named to be left out: what is there goes by itself
+VOLATILE = "/run"
+"""What is made here is gone at the next boot, and some of it is in use until then."""
 
 
 def make(context: Context, path: str, mode: int = 0o755) -> list[str]:
@@ -58,7 +59,7 @@ def _missing(path: str) -> list[str]:
 
 
 def _ours_to_remember(place: str) -> bool:
-    return not any(place == top or place.startswith(f"{top}/") for top in (STATE, *VOLATILE))
+    return not any(place == top or place.startswith(f"{top}/") for top in (STATE, VOLATILE))
 
 
 def _known(context: Context) -> list[str]:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import difflib
 import importlib
 import importlib.util
+import signal
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from types import FrameType
 from typing import NoReturn
 
 import click
@@ -161,6 +163,11 @@ def _usage(error: click.ClickException) -> UsageError:
     return UsageError(error.format_message().rstrip("."), where=command, fix=f"see {command} --help")
 
 
+def _terminated(_number: int, _frame: FrameType | None) -> NoReturn:
+    raise KeyboardInterrupt
+
+
 def main() -> NoReturn:
-    """Run the command line of this process."""
+    """Run the command line of this process; SIGTERM, which ends a job in CI, is taken for Ctrl-C."""
+    signal.signal(signal.SIGTERM, _terminated)
     sys.exit(run(sys.argv[1:], from_process()))

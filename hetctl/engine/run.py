@@ -23,8 +23,12 @@ from hetctl.resources.base import Step, StepContext
 TICK = 1.0
 """Seconds between two looks at the clock, for reporters that show time passing."""
 
-CLOSING = 2.0
-"""Seconds the sessions get to close after the second Ctrl-C; the end of the process closes what is left."""
+PATIENCE = 2.0
+"""Seconds after the first Ctrl-C in which work that may stop has to stop: a node that is silent or behind a
+slow link cannot say that it did."""
+
+CLOSING = 1.5
+"""Seconds the sessions get to close after Ctrl-C; the end of the process closes what is left."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +98,7 @@ class _Run:
         self._outcomes: dict[str, StepOutcome] = {}
         self._lost: dict[str, HetctlError] = {}
         self._switching: set[str] = set()
+        self._stoppable_since: float | None = None
         self._messages: queue.SimpleQueue[_Message] = queue.SimpleQueue()
 
     def go(self) -> RunReport:
@@ -102,9 +107,9 @@ class _Run:
         self._give_up_on_what_cannot_run()
         self._start_what_is_ready()
         last_tick = time.monotonic()
-        while self._running and self._interrupts.count < 2:  # noqa: PLR2004 - the second Ctrl-C
+        while self._running and not self._out_of_patience():
             try:
-                self._take(self._messages.get(timeout=TICK))
+                self._take(self._messages.get(timeout=TICK / 4 if self._interrupts.count else TICK))
             except queue.Empty:
                 pass
             else:
@@ -113,7 +118,7 @@ class _Run:
             if time.monotonic() - last_tick >= TICK:
                 last_tick = time.monotonic()
                 self._reporter.tick()
-        if self._running:
+        if self._interrupts.count:
             self._stop_now()
         report = RunReport(
             outcomes=tuple(
@@ -232,8 +237,24 @@ class _Run:
             error = raised
         self._messages.put(_Ended(step, error))
 
+    def _out_of_patience(self) -> bool:
+        """Say whether what still runs is left behind: at the second Ctrl-C, or when the first had no effect.
+
+        A gang that switches is waited for, and so is everything beside it: it may need the same nodes.
+        """
+        if self._interrupts.count != 1:
+            return self._interrupts.count > 1
+        switching = any(not step.interruptible for step, _ in self._running.values())
+        if switching or any(self._continues(step) for step in self._waiting):
+            self._stoppable_since = None
+            return False
+        self._stoppable_since = self._stoppable_since or time.monotonic()
+        return time.monotonic() - self._stoppable_since > PATIENCE
+
     def _stop_now(self) -> None:
-        self._reporter.interrupted(self._interrupts.count)
+        """Close the sessions, which ends what is still done there and gives the locks back."""
+        if self._interrupts.count > 1:
+            self._reporter.interrupted(self._interrupts.count)
         closing = threading.Thread(target=self._sessions.close, name="hetctl closing", daemon=True)
         closing.start()
         closing.join(CLOSING)
@@ -241,7 +262,8 @@ class _Run:
             self._end(StepOutcome(step, Result.STOPPED, time.monotonic() - since))
         self._running.clear()
         for step in self._waiting:
-            self._end(StepOutcome(step, Result.NOT_REACHED))
+            idle = step.rescues and not self._called_for(step)
+            self._end(StepOutcome(step, Result.NOT_NEEDED if idle else Result.NOT_REACHED))
         self._waiting.clear()
 
 

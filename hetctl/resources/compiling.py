@@ -203,8 +203,7 @@ def compile_build(
         str(order.archive.resolve()) if local else f"{order.directory}/source-{order.archive_digest[:16]}"
     )
     source, output = f"{order.directory}/source", f"{order.directory}/build"
-    places = [{"path": path, "mode": 0o755} for path in (order.directory, order.compiler_cache)]
-    session.call("make_directories", {"paths": places})
+    _make_room(order, session, local=local)
     there = session.call("observe", {"objects": [{"type": "file", "path": source}]})["states"][0]
     if not there.get("exists"):  # left by a run that was cut off: it goes on from there
         _unpack(order, session, context, archive=archive, source=source, local=local)
@@ -243,6 +242,16 @@ def compile_build(
         session.call("get_tree", tree, deadline=1800, download=keep, stop=context.interrupted)
     workstation.keep_build(order.key, scratch, order.description)
     session.call("remove", {"paths": [order.directory], "empty_directories": []}, deadline=600)
+
+
+def _make_room(order: CompileOrder, session: Session, *, local: bool) -> None:
+    """Make the directories: an agent writes down what it makes, which takes root and is for nodes."""
+    places = (order.directory, order.compiler_cache)
+    if local:
+        for place in places:
+            Path(place).mkdir(parents=True, exist_ok=True)
+    else:
+        session.call("make_directories", {"paths": [{"path": path, "mode": 0o755} for path in places]})
 
 
 def _unpack(

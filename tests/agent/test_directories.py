@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import pytest
+
 from tests.agent.conftest import Node
 
 
@@ -48,11 +50,12 @@ def test_what_a_cut_off_run_left_goes_with_the_last_cluster(node: Node) -> None:
     assert not node.path("/var/lib/hetctl").exists()
 
 
-def test_a_directory_for_unfinished_work_goes_with_what_is_in_it(node: Node) -> None:
-    node.path("/data").mkdir(parents=True)
+@pytest.mark.parametrize("place", ["/data", "/var/tmp", "/tmp"])
+def test_a_directory_for_unfinished_work_goes_with_what_is_in_it(node: Node, place: str) -> None:
+    node.path(place).mkdir(parents=True)
     node("write_members", {"cluster": "den", "members": {}})
-    node("make_directories", {"paths": [{"path": "/data/.hetctl-compile-k1", "mode": 0o755}]})
-    node.write("/data/.hetctl-compile-k1/build/half.o", "half an object")
-    node.write("/data/.hetctl-of-somebody-else", "kept")
+    node("make_directories", {"paths": [{"path": f"{place}/.hetctl-compile-k1", "mode": 0o755}]})
+    node.write(f"{place}/.hetctl-compile-k1/build/half.o", "half an object")
+    node.write(f"{place}/.hetctl-of-somebody-else", "kept")
     node("remove_cluster", {"cluster": "den"})
-    assert [path.name for path in node.path("/data").iterdir()] == [".hetctl-of-somebody-else"]
+    assert [path.name for path in node.path(place).iterdir()] == [".hetctl-of-somebody-else"]

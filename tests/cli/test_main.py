@@ -17,6 +17,7 @@ from hetctl.errors import ExitCode, OperationFailed
 from hetctl.report.console import Console
 from hetctl.resources.provider import Access, Provider
 from tests.cli.commands import Stream
+from tests.lab.process import wait_until
 
 ROOT = Path(__file__).parents[2]
 SCHEMA = json.loads((ROOT / "schemas" / "error.schema.json").read_text(encoding="utf-8"))
@@ -111,6 +112,22 @@ def test_ctrl_c_is_130(tmp_path: Path) -> None:
     code, _, err = call("status", str(manifest), load=load)
     assert code == ExitCode.INTERRUPTED
     assert err == "stopped: interrupted\n"
+
+
+def test_sigterm_is_taken_for_ctrl_c() -> None:
+    command = [sys.executable, "-m", "hetctl", "validate", "-"]
+    with subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        wait_until(lambda: _waits_for_input(process.pid), "it reads the manifest")
+        process.terminate()
+        assert process.wait(20) == ExitCode.INTERRUPTED
+        assert process.stderr is not None
+        assert process.stderr.read().strip() == b"stopped: interrupted"
+
+
+def _waits_for_input(pid: int) -> bool:
+    status = Path(f"/proc/{pid}/status").read_text()
+    caught = int(status.partition("SigCgt:")[2].split()[0], 16)
+    return bool(caught & 1 << signal.SIGTERM - 1) and "State:\tS" in status
 
 
 @pytest.mark.parametrize("name", ["diff", "apply", "destroy", "status", "logs", "ask"])

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hetctl.engine.graph import DependencyCycle
 from hetctl.engine.interrupt import Interrupts
 from hetctl.engine.outcome import Result, RunReport, Silent, StepOutcome
-from hetctl.engine.run import run
+from hetctl.engine.run import PATIENCE, run
 from hetctl.engine.sessions import Sessions
 from hetctl.errors import (
     ExitCode,
@@ -319,6 +319,57 @@ def test_two_interrupts_end_it_now() -> None:
     assert results(report) == {"switch": Result.STOPPED, "next": Result.NOT_REACHED}
     assert closed == ["a"]
     assert begun.is_set()
+
+
+class Hanging:
+    """A session whose closing hangs too, as that of a node which is silent does."""
+
+    node = "a"
+    peer_address = ""
+
+    def __init__(self) -> None:
+        self.closed = threading.Event()
+
+    def call(self, operation: str, *_: Any, **__: Any) -> dict[str, Any]:
+        raise AssertionError(operation)
+
+    def close(self) -> None:
+        self.closed.set()
+        time.sleep(DEADLINE)
+
+
+def test_one_interrupt_is_enough_for_a_node_that_is_silent() -> None:
+    interrupts, session = Interrupts(), Hanging()
+
+    def hang(_: StepContext) -> None:
+        interrupts.interrupt()
+        time.sleep(DEADLINE)
+
+    started = time.monotonic()
+    report = run(
+        [step("upload", "a", hang), step("next", "a"), step("go back", "a", rescues=["next"])],
+        Sessions(open={"a": session}),
+        interrupts=interrupts,
+    )
+    assert time.monotonic() - started < 5.0
+    assert results(report) == {"upload": Result.STOPPED, "next": Result.NOT_REACHED}
+    assert session.closed.is_set()
+
+
+def test_a_gang_that_switches_is_waited_for_and_so_is_what_goes_on_beside_it() -> None:
+    interrupts = Interrupts()
+
+    def slow(_: StepContext) -> None:
+        interrupts.interrupt()
+        time.sleep(PATIENCE + 2.5)
+
+    steps = [
+        step("upload", "b", lambda _: time.sleep(PATIENCE + 1.5)),
+        step("stop chat", "a", slow, interruptible=False, address="chat"),
+        step("start worker", "b", needs=["stop chat"], interruptible=False, address="chat"),
+    ]
+    report = run(steps, Sessions(), interrupts=interrupts)
+    assert results(report) == dict.fromkeys(["upload", "stop chat", "start worker"], Result.DONE)
 
 
 class Recorder(Silent):

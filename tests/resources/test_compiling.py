@@ -5,6 +5,7 @@ import tarfile
 import time
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -94,12 +95,23 @@ add_custom_target(slow COMMAND ${CMAKE_COMMAND} -E sleep 240)
 """
 
 
+class Noted(AgentSession):
+    """A session that notes what is asked of it."""
+
+    asked: tuple[str, ...] = ()
+
+    def call(self, operation: str, *arguments: Any, **options: Any) -> dict[str, Any]:
+        self.asked += (operation,)
+        return super().call(operation, *arguments, **options)
+
+
 class Here:
     """A machine that compiles, and a person who may want to stop."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.said: list[str] = []
+        self.asked: tuple[str, ...] = ()
         self.stop_at = ""
         self.workstation = Workstation(folder / "cache")
         source = folder / "llama"
@@ -124,13 +136,14 @@ class Here:
             generator="Ninja" if shutil.which("ninja") else "Unix Makefiles",
             description={"identity": "k1"},
         )
-        session = AgentSession("local", LocalTransport(), read_only=False, become_root=False)
+        session = Noted("local", LocalTransport(), read_only=False, become_root=False)
         session.open()
         try:
             context = StepContext({}, self._say, lambda: bool(self.stop_at) and self.stop_at in self.said)
             compile_build(order, session, self.workstation, context, local=True)
         finally:
             session.close()
+            self.asked = session.asked
 
     def _say(self, message: str, **_: object) -> None:
         self.said.append(message)
@@ -146,6 +159,11 @@ def test_what_was_compiled_lies_in_the_cache(here: Here) -> None:
     assert here.workstation.built("k1") == {"identity": "k1"}
     assert "llama-server" in archived_files(here.workstation.build_archive("k1"))
     assert not (here.folder / "work").exists()
+
+
+def test_compiling_here_writes_nothing_down_where_only_root_may(here: Here) -> None:
+    here.compile("llama-server")
+    assert not {"make_directories", "put_file"} & set(here.asked)
 
 
 def test_a_compilation_that_is_not_wanted_any_more_ends_and_is_gone_on_with(here: Here) -> None:
