@@ -226,6 +226,19 @@ def test_destroy_removes_what_is_ours_and_nothing_else() -> None:
     assert destroy(cluster, Yes(), ApplyOptions()).report is None
 
 
+def test_destroy_heeds_an_error_about_the_nodes() -> None:
+    cluster = chat()
+    apply(cluster, Yes(), ALL)
+    before = {name: dict(node.marks) for name, node in cluster.world.nodes.items()}
+    cluster.worries = (
+        Finding("MARKS_OF_NEWER_VERSION", Severity.ERROR, "a", "a newer hetctl has been here"),
+    )
+    result = destroy(cluster, Yes(), ApplyOptions())
+    assert worst(list(result.codes)) is ExitCode.REFUSED
+    assert result.report is None
+    assert {name: dict(node.marks) for name, node in cluster.world.nodes.items()} == before
+
+
 def test_destroy_can_keep_models() -> None:
     cluster = chat()
     apply(cluster, Yes(), ALL)

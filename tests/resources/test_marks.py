@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hetctl.resources.base import Mark, digest
-from hetctl.resources.marks import mark_from_json, mark_to_json
+from hetctl.resources.marks import FORMAT_VERSION, mark_from_json, mark_to_json, newer_format
 
 MARK = Mark(
     cluster="den",
@@ -56,3 +56,12 @@ def test_a_mark_with_a_missing_key_is_never_believed(key: str) -> None:
     stored = mark_to_json(MARK)
     del stored[key]
     assert isinstance(mark_from_json(stored), str)
+
+
+@pytest.mark.parametrize("version", [FORMAT_VERSION, 0, None, "2", "x"])
+def test_what_this_version_wrote_or_nobody_did_is_of_no_newer_format(version: Any) -> None:
+    assert newer_format(edited(formatVersion=version)) == ""
+
+
+def test_a_mark_of_a_newer_format_is_told_from_a_damaged_one() -> None:
+    assert f"format {FORMAT_VERSION + 1}" in newer_format({"formatVersion": FORMAT_VERSION + 1})
