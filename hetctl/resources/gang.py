@@ -133,7 +133,7 @@ def go_back(
     for change in filters:
         packet_filter.restore(work, context, change)
     if not any(mark.kind == "server" for mark in old):
-        for change in [*heads, *workers]:
+        for change in (each for each in [*heads, *workers] if each.desired is not None):
             _disable(context.sessions[change.node], str(wanted(change).spec["unit"]))
         context.progress("there was no earlier generation: stopped")
         return
