@@ -151,6 +151,7 @@ def _about_to_change(where: Range) -> None:
 
 SCENARIOS = {
     "a first apply": Scenario(APPLY, _nothing, _first),
+    "an apply that is given up": Scenario(APPLY, _nothing, Range.clean),
     "a change": Scenario(APPLY, _about_to_change, _applied),
     "destroy": Scenario(DESTROY, _applied, Range.clean),
 }
