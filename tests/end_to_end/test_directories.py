@@ -1,4 +1,4 @@
-"""Directories of a node: those that services could not use are refused early, and destroy leaves none of ours."""
+"""Directories of a node: those that services could not use are refused early; destroy leaves none of ours."""
 
 from __future__ import annotations
 
@@ -31,19 +31,14 @@ class Place:
             source=self._source,
             model=self._model,
         ).replace("context: 2048", f"context: {context}")
-        self.workplace.write(
-            text.replace("cpuWorkers:", f"paths: {{{paths}}}, cpuWorkers:") if paths else text
-        )
+        chosen = f"paths: {{{paths}}}, cpuWorkers:" if paths else "cpuWorkers:"
+        self.workplace.write(text.replace("cpuWorkers:", chosen))
 
-    def sent(self, *arguments: str) -> list[str]:
-        """Apply and return what was sent."""
-        done = self.workplace.expect(0, "apply", "--yes", "--events", "events.jsonl", *arguments, seconds=300)
-        assert done.code == 0
-        return [
-            line
-            for line in (self.workplace.directory / "events.jsonl").read_text().splitlines()
-            if "sending" in line
-        ]
+    def sent(self) -> list[str]:
+        """Apply and return what was said while something was sent."""
+        events = self.workplace.directory / "events.jsonl"
+        self.workplace.apply(0, "--events", str(events))
+        return [line for line in events.read_text().splitlines() if "sending" in line]
 
 
 @pytest.fixture(scope="module")
